@@ -1,0 +1,70 @@
+"""Every error a user can meet. Each says what is wrong, where, and what to write instead."""
+
+from __future__ import annotations
+
+import difflib
+from collections.abc import Iterable
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True, slots=True)
+class Where:
+    """A place in the user's own input: a file or command-line option, a line, a key path."""
+
+    file: str | None = None
+    line: int | None = None
+    key: str | None = None
+
+    def __str__(self) -> str:
+        place = self.file or ""
+        if self.line is not None:
+            place = f"{place}:{self.line}" if place else f"line {self.line}"
+        if self.key:
+            place = f"{place}: {self.key}" if place else self.key
+        return place
+
+
+class CosmicError(Exception):
+    """Base of all our errors."""
+
+    def __init__(self, message: str, *, where: Where | None = None, hint: str | None = None) -> None:
+        super().__init__(message)
+        self.message = message
+        self.where = where
+        self.hint = hint
+
+    def __str__(self) -> str:
+        text = self.message
+        if self.where is not None and str(self.where):
+            text = f"{self.where}: {text}"
+        if self.hint:
+            text = f"{text}\n  hint: {self.hint}"
+        return text
+
+
+class SpecError(CosmicError):
+    """Input that does not mean anything: a bad file, rule, unit, name or option."""
+
+
+class InfeasibleError(CosmicError):
+    """A design was asked for, or scored, that the declared rules exclude."""
+
+
+class LimitError(CosmicError):
+    """A stated limit (size, time, range of a number) was reached before there was an answer."""
+
+
+class EngineDisagreement(CosmicError):  # noqa: N818 - the term the documentation uses
+    """Two exact engines differ. Always a bug of ours; never caught."""
+
+
+def nearest(name: str, names: Iterable[str]) -> str | None:
+    """Return a hint that names the closest of `names`, or lists them when there are few."""
+    known = sorted({str(candidate) for candidate in names})
+    close = difflib.get_close_matches(name, known, n=2, cutoff=0.6)
+    if close:
+        return "did you mean " + " or ".join(repr(candidate) for candidate in close) + "?"
+    if not known:
+        return None
+    shown = ", ".join(known[:20])
+    return f"known: {shown}" + (", ..." if len(known) > 20 else "")

@@ -1,0 +1,124 @@
+"""Units at the edge. Inside, every number is an integer in one base unit per dimension.
+
+Base units: bytes, bytes per second, FLOP per second, dollars, and the tick (one picosecond) for time.
+GB is 10^9 and GiB is 2^30. A bandwidth is per NPU and one direction.
+"""
+
+from __future__ import annotations
+
+import re
+from enum import Enum
+from fractions import Fraction
+
+from cosmic_opt.errors import SpecError, Where, nearest
+
+TICKS_PER_SECOND = 10**12
+
+
+class Unit(Enum):
+    """The dimension of a number; the value is the name of its base unit."""
+
+    NONE = "1"
+    BYTES = "B"
+    BYTES_PER_S = "B/s"
+    FLOP_PER_S = "FLOP/s"
+    TIME = "ps"
+    DOLLARS = "$"
+
+
+_DECIMAL = {"": 1, "K": 10**3, "k": 10**3, "M": 10**6, "G": 10**9, "T": 10**12, "P": 10**15, "E": 10**18}
+_BINARY = {"Ki": 2**10, "Mi": 2**20, "Gi": 2**30, "Ti": 2**40, "Pi": 2**50}
+_TIME = {"ps": 1, "ns": 10**3, "us": 10**6, "ms": 10**9, "s": 10**12, "min": 60 * 10**12, "h": 3600 * 10**12}
+
+
+def _symbols() -> dict[str, tuple[Unit, Fraction]]:
+    table: dict[str, tuple[Unit, Fraction]] = {"": (Unit.NONE, Fraction(1)), "%": (Unit.NONE, Fraction(1, 100))}
+    for prefix, factor in {**_DECIMAL, **_BINARY}.items():
+        table[f"{prefix}B"] = (Unit.BYTES, Fraction(factor))
+        table[f"{prefix}B/s"] = (Unit.BYTES_PER_S, Fraction(factor))
+    for prefix, factor in _DECIMAL.items():
+        table[f"{prefix}b/s"] = (Unit.BYTES_PER_S, Fraction(factor, 8))
+        for flop in ("FLOPS", "FLOP/s"):
+            table[f"{prefix}{flop}"] = (Unit.FLOP_PER_S, Fraction(factor))
+    for symbol, ticks in _TIME.items():
+        table[symbol] = (Unit.TIME, Fraction(ticks))
+    table["$"] = table["USD"] = (Unit.DOLLARS, Fraction(1))
+    return table
+
+
+SYMBOLS = _symbols()
+_TEXT = re.compile(r"\s*([+-]?(?:\d[\d_]*)(?:\.\d+)?(?:[eE][+-]?\d+)?)\s*(\S*)\s*")
+
+
+def parse_exact(text: str | int | float, *, where: Where | None = None) -> tuple[Fraction, Unit]:
+    """Return the exact value of `text` in its base unit, and its unit. `"1.5 GB"` is (1500000000, BYTES)."""
+    if isinstance(text, bool):
+        raise SpecError(f"{text} is not a number", where=where)
+    if isinstance(text, int):
+        return Fraction(text), Unit.NONE
+    match = _TEXT.fullmatch(repr(text) if isinstance(text, float) else text)
+    if match is None:
+        raise SpecError(f"{text!r} is not a number with a unit", where=where, hint='write for example "24 GB" or "50 GB/s"')
+    number, symbol = match.groups()
+    if symbol not in SYMBOLS:
+        raise SpecError(f"unknown unit {symbol!r} in {text!r}", where=where, hint=nearest(symbol, SYMBOLS))
+    exponent = re.search(r"[eE][+-]?(\d+)$", number)
+    if exponent and int(exponent.group(1)) > 60:
+        raise SpecError(f"{text!r} is out of range", where=where, hint="exponents go up to 60")
+    unit, factor = SYMBOLS[symbol]
+    return Fraction(number.replace("_", "")) * factor, unit
+
+
+def parse(text: str | int | float, unit: Unit, *, where: Where | None = None) -> int:
+    """Return `text` as an integer number of base units of `unit`; a bare number is already in base units.
+
+    Raises:
+        SpecError: not a number, another unit, a bare number where time is meant, or not a whole number.
+    """
+    value, found = parse_exact(text, where=where)
+    if found is Unit.NONE and unit is Unit.TIME and value != 0:
+        raise SpecError(f"{text!r} needs a unit of time", where=where, hint=f"write for example '{text} ns' or '{text} us'")
+    if found is not unit and found is not Unit.NONE:
+        raise SpecError(
+            f"{text!r} is in {found.value}, but {unit.value} is meant here",
+            where=where,
+            hint=f"write for example {_EXAMPLES[unit]!r}",
+        )
+    if value.denominator != 1:
+        if unit in (Unit.NONE, Unit.DOLLARS):
+            raise SpecError(f"{text!r} is not a whole number", where=where)
+        return round(value)
+    return int(value)
+
+
+_EXAMPLES = {
+    Unit.NONE: "8",
+    Unit.BYTES: "24 GB",
+    Unit.BYTES_PER_S: "50 GB/s",
+    Unit.FLOP_PER_S: "312 TFLOPS",
+    Unit.TIME: "500 ns",
+    Unit.DOLLARS: "1000000 $",
+}
+
+
+def show(value: int | float, unit: Unit) -> str:
+    """Return `value` (base units) for a person: `show(24_000_000_000, Unit.BYTES)` is "24 GB"."""
+    if unit is Unit.TIME:
+        return show_seconds(value / TICKS_PER_SECOND)
+    if unit is Unit.DOLLARS:
+        return f"$ {value:,.0f}"
+    if unit is Unit.NONE:
+        return f"{value:,}"
+    suffix = {"B": "B", "B/s": "B/s", "FLOP/s": "FLOPS"}[unit.value]
+    for prefix, factor in reversed([(prefix, factor) for prefix, factor in _DECIMAL.items() if prefix != "k"]):
+        if abs(value) >= factor:
+            return f"{value / factor:.6g} {prefix}{suffix}"
+    return f"{value:.6g} {suffix}"
+
+
+def show_seconds(seconds: float) -> str:
+    """Return a duration with five significant digits: "3.2051 ms"."""
+    for symbol, scale in (("s", 1.0), ("ms", 1e-3), ("us", 1e-6), ("ns", 1e-9)):
+        if abs(seconds) >= scale:
+            return f"{seconds / scale:,.5g} {symbol}" if seconds / scale < 1e5 else f"{seconds / scale:,.0f} {symbol}"
+    return f"{seconds / 1e-12:.5g} ps" if seconds else "0 s"
