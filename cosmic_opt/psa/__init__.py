@@ -1,0 +1,1 @@
+"""DECLARE: parameters, domains, rules and quantities, independent of how they are searched."""
