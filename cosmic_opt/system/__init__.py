@@ -1,0 +1,1 @@
+"""Where it runs: NPUs, network dimensions, collective algorithms and what they cost in time and money."""

@@ -1,0 +1,109 @@
+"""The cost of one collective on one network dimension: the seam between step lists and simulators.
+
+A step takes `hops · latency + busiest directed link's bytes / link bandwidth`; a phase is the sum of its
+steps, so its time is `hops · latency + load · bytes / bandwidth`: two numbers that depend on structure only.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from dataclasses import dataclass
+from fractions import Fraction
+from functools import lru_cache
+
+import numpy as np
+
+from cosmic_opt.errors import SpecError
+from cosmic_opt.system.collectives import ALGORITHMS
+from cosmic_opt.system.collectives.base import IntArray, Peers
+from cosmic_opt.system.topology import TOPOLOGIES
+
+
+@dataclass(frozen=True, slots=True)
+class PhaseCost:
+    """`hops` counts latencies; `load` counts payloads that the whole dimension bandwidth serves.
+
+    The phase's latency is hops · latency, its serialisation load · bytes / bandwidth.
+    """
+
+    hops: int
+    load: Fraction
+
+
+FREE = PhaseCost(0, Fraction(0))
+
+
+@lru_cache(maxsize=65536)
+def phase_cost(
+    topology: str, algorithm: str, collective: str, npus: int, extent: int, stride: int
+) -> PhaseCost:
+    """Return the cost of `collective` in all groups of a block at one time.
+
+    The block has `npus` NPUs; a group is `extent` of them, `stride` apart. All npus/extent groups run together
+    and share links: the busiest link carries the messages of every group. A group of one NPU costs nothing.
+
+    Raises:
+        SpecError: an unknown name, or groups that do not tile the block.
+        InfeasibleError: the algorithm does not exist for this extent.
+    """
+    block = TOPOLOGIES.get(topology)
+    steps = ALGORITHMS.get(algorithm).steps(collective, _checked(npus, extent, stride))
+    repeats = Counter[tuple[Peers, Fraction]]()
+    for step in steps:
+        repeats[step.peers, step.share] += step.repeat
+    hops, load = 0, Fraction(0)
+    for (peers, share), repeat in repeats.items():
+        sources, targets = _messages(peers.targets(extent), npus, extent, stride)
+        hops += repeat * block.hops(npus, sources, targets)
+        load += repeat * share * block.busiest_link(npus, sources, targets)
+    return PhaseCost(hops, load / block.link_share(npus))
+
+
+@lru_cache(maxsize=65536)
+def send_cost(topology: str, npus: int, stride: int, wrap_extent: int | None = None) -> PhaseCost:
+    """Return the cost of a pipeline's neighbour send: every NPU of the block sends the payload at one time.
+
+    Each sends to the NPU `stride` further. With `wrap_extent` the send is one that carries into the next
+    dimension: the index in this one goes from wrap_extent - 1 back to 0, so each sends (wrap_extent - 1)
+    times `stride` back. A distance of zero costs nothing.
+
+    Raises:
+        SpecError: an unknown block, or a number below 1.
+    """
+    block = TOPOLOGIES.get(topology)
+    _checked(npus, 1, 1)
+    if stride < 1 or (wrap_extent is not None and wrap_extent < 1):
+        raise SpecError(
+            f"a send over stride {stride}, extent {wrap_extent} means nothing", hint="both are at least 1"
+        )
+    offset = stride if wrap_extent is None else -(wrap_extent - 1) * stride
+    if offset % npus == 0:
+        return FREE
+    sources = np.arange(npus)
+    targets = (sources + offset) % npus
+    load = block.busiest_link(npus, sources, targets) / block.link_share(npus)
+    return PhaseCost(block.hops(npus, sources, targets), load)
+
+
+def _checked(npus: int, extent: int, stride: int) -> int:
+    """Return `extent` if groups of it, `stride` apart, tile a block of `npus`."""
+    if npus < 1 or extent < 1 or stride < 1 or npus % (extent * stride):
+        raise SpecError(
+            f"groups of {extent} NPUs {stride} apart do not tile a block of {npus}",
+            hint="extent times stride must divide the block's NPUs",
+        )
+    return extent
+
+
+def _messages(targets: IntArray, npus: int, extent: int, stride: int) -> tuple[IntArray, IntArray]:
+    """Return sources and targets, numbered in the block, of a step's messages in every group.
+
+    `targets` has shape (messages per rank, extent) in ranks of a group, -1 for nobody. NPU number
+    block_index · extent · stride + rank · stride + offset.
+    """
+    rows, ranks = np.nonzero(targets >= 0)
+    starts = np.arange(0, npus, extent * stride)
+    first_members = (starts[:, None] + np.arange(stride)).reshape(-1, 1)
+    sources = (first_members + ranks * stride).reshape(-1)
+    destinations = (first_members + targets[rows, ranks] * stride).reshape(-1)
+    return sources, destinations
