@@ -39,7 +39,7 @@ def phase_cost(
 ) -> PhaseCost:
     """Return the cost of `collective` in all groups of a block at one time.
 
-    The block has `npus` NPUs; a group is `extent` of them, `stride` apart. All npus/extent groups run together
+    A block of `npus` NPUs; a group is `extent` of them, `stride` apart. All npus/extent groups run together
     and share links: the busiest link carries the messages of every group. A group of one NPU costs nothing.
 
     Raises:

@@ -32,6 +32,10 @@ class Route:
 class Block(Protocol):
     """A topology block of `npus` NPUs, numbered from 0. Messages travel between NPUs of one block."""
 
+    @property
+    def switched(self) -> bool:
+        """Say whether messages pass a switch, which has a price of its own."""
+
     def links_per_npu(self, npus: int) -> int:
         """Return how many directed links leave each NPU; a block of one NPU has none."""
 

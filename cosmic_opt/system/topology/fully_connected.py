@@ -12,6 +12,8 @@ from cosmic_opt.system.topology.base import TOPOLOGIES, IntArray, Route
 class FullyConnected:
     """Each NPU has n - 1 links that share its bandwidth equally; every message crosses one link."""
 
+    switched = False
+
     def links_per_npu(self, npus: int) -> int:
         """Return one link per peer."""
         return npus - 1

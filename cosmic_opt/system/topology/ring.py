@@ -15,6 +15,8 @@ class Ring:
     Each link has half the dimension's bandwidth. A ring of two NPUs is one pair of links with all of it.
     """
 
+    switched = False
+
     def links_per_npu(self, npus: int) -> int:
         """Return 2, or 1 when the next and the previous NPU are the same."""
         return min(2, npus - 1)

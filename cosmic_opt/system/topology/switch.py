@@ -15,6 +15,8 @@ class Switch:
     End to end counts as one hop: the dimension's latency is that from NPU to NPU.
     """
 
+    switched = True
+
     def links_per_npu(self, npus: int) -> int:
         """Return the one up-link."""
         return min(1, npus - 1)
