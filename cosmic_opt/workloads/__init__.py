@@ -1,0 +1,1 @@
+"""What runs: transformer shapes, their operators, parallel degrees and memory footprints."""
