@@ -120,8 +120,7 @@ def head_operators(workload: Transformer) -> Passes:
             flops_per_token=_ceil_div(2 * workload.output_matrix_parameters, every),
             replicated_elements_per_token=_ceil_div(workload.hidden, every),
             sharded_elements_per_token=outputs,
-            weight_elements=workload.output_matrix_parameters
-            + (workload.classes if workload.is_vision else 0),
+            weight_elements=workload.output_matrix_parameters + (workload.classes if workload.is_vision else 0),
         )
     )
     loss = Operator("loss", "memory", sharded_elements_per_token=(1 + _FP32_ELEMENTS) * outputs)
@@ -200,9 +199,7 @@ def _activation(workload: Transformer) -> Passes:
     """Forward reads each branch and writes one; backward also reads dy and writes one gradient per branch."""
     branches = 2 if workload.gated_mlp else 1
     forward = Operator("activation", "memory", sharded_elements_per_token=(branches + 1) * workload.ffn)
-    backward = Operator(
-        "activation_gradient", "memory", sharded_elements_per_token=(2 * branches + 1) * workload.ffn
-    )
+    backward = Operator("activation_gradient", "memory", sharded_elements_per_token=(2 * branches + 1) * workload.ffn)
     return Passes((forward,), (backward,))
 
 

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from typing import Literal
+from collections.abc import Mapping
+from dataclasses import MISSING, Field, dataclass, fields, replace
+from typing import Any, Literal
 
 from cosmic_opt.errors import SpecError, Where, nearest
+from cosmic_opt.units import Unit, parse
 
 NORMS = ("layernorm", "rmsnorm")
 BIASES = ("qkv", "out", "mlp")
@@ -162,10 +164,63 @@ class Transformer:
         """
         tokens = sequences * sequence
         layer = self.layer_flops(tokens, sequence)
-        again = {"none": 0, "selective": tokens * sequence * self.attention_flops_per_key, "full": layer}[
-            recompute
-        ]
+        again = {"none": 0, "selective": tokens * sequence * self.attention_flops_per_key, "full": layer}[recompute]
         return self.layers * (3 * layer + again) + 3 * self.head_flops(sequences, sequence)
+
+
+def from_mapping(data: Mapping[str, Any], where: Where) -> Transformer:
+    """Return the workload a parsed workload file (`cosmic-opt/workload@1`, kind transformer) describes.
+
+    Keys are the attributes of `Transformer`; `kv_heads` defaults to `heads`, `head_dim` to `hidden / heads`.
+    `schema`, `kind` and `source` are the file's own and not looked at.
+
+    Args:
+        data: The file's mapping.
+        where: The file, for messages; the key is filled in here.
+
+    Raises:
+        SpecError: a key is unknown or missing, or a value is of the wrong type or makes no sense.
+    """
+    known = {field.name: field for field in fields(Transformer)}
+    for key in data:
+        if key not in known and key not in ("schema", "kind", "source"):
+            message, hint = f"unknown key {key!r} of a transformer", nearest(str(key), known)
+            raise SpecError(message, where=replace(where, key=str(key)), hint=hint)
+    values = {name: _read(data[name], field, where) for name, field in known.items() if name in data}
+    if "heads" in values:
+        values.setdefault("kv_heads", values["heads"])
+    if "hidden" in values and values.get("heads", 0) > 0 and values["hidden"] % values["heads"] == 0:
+        values.setdefault("head_dim", values["hidden"] // values["heads"])
+    for name, field in known.items():
+        if name not in values and field.default is MISSING:
+            message = f"a transformer needs {name}"
+            raise SpecError(message, where=replace(where, key=name), hint=f"add {name} to the workload")
+    try:
+        return Transformer(**values)
+    except SpecError as error:
+        field_key = error.where.key if error.where else None
+        raise SpecError(error.message, where=replace(where, key=field_key), hint=error.hint) from None
+
+
+def _read(value: Any, field: Field[Any], where: Where) -> Any:
+    """Return one value of the file as the type its field has."""
+    where = replace(where, key=field.name)
+    if field.name == "biases":
+        if not isinstance(value, list):
+            hint = f"write a list of {', '.join(BIASES)}; [] for none"
+            raise SpecError(f"{value!r} is not a list", where=where, hint=hint)
+        return frozenset(str(entry) for entry in value)
+    if field.type == "bool":
+        if not isinstance(value, bool):
+            raise SpecError(f"{value!r} is not true or false", where=where, hint="write true or false")
+        return value
+    if field.type == "int":
+        if not isinstance(value, (int, float, str)):
+            raise SpecError(f"{value!r} is not a whole number", where=where, hint="write for example 96")
+        return parse(value, Unit.NONE, where=where)
+    if not isinstance(value, str):
+        raise SpecError(f"{value!r} is not text", where=where, hint="write a name")
+    return value
 
 
 def _check(workload: Transformer) -> None:

@@ -1,0 +1,241 @@
+"""Bytes one NPU holds while training: weights, gradients, optimizer states, activations, logits, buffers.
+
+Vectorised over designs: every array has one entry per design. Shares are rounded up to whole elements.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, fields
+
+import numpy as np
+from numpy.typing import NDArray
+
+from cosmic_opt.errors import LimitError
+from cosmic_opt.psa.quantity import IntArray, Values
+from cosmic_opt.workloads.parallelism import Parallelism, layers_of_stage
+from cosmic_opt.workloads.training import TrainingJob
+from cosmic_opt.workloads.transformer import Transformer
+
+_LOGIT_BYTES = 4  # the loss keeps logits in fp32 (Korthikanti 2022, section 4.3)
+_MASK_BYTES = 1  # a dropout mask
+_GATHERED_LAYERS = 2  # ZeRO-3 holds the layer in use and the next one, prefetched
+
+
+@dataclass(frozen=True, slots=True)
+class MemoryBreakdown:
+    """Bytes of the pipeline stage that needs most, one entry per design.
+
+    Attributes:
+        head_bytes: Inputs of the final norm and of the output map, and the logits; last stage only.
+        workspace_bytes: What one layer needs for a while: its recomputed activations, and under ZeRO 2 and 3
+            its unsharded gradients and gathered weights.
+        worst_stage: Index of that stage, the earliest one if several need as much.
+    """
+
+    weights_bytes: IntArray
+    gradients_bytes: IntArray
+    optimizer_bytes: IntArray
+    activations_bytes: IntArray
+    head_bytes: IntArray
+    workspace_bytes: IntArray
+    worst_stage: IntArray
+
+    @property
+    def total_bytes(self) -> IntArray:
+        """The sum of all terms."""
+        states = self.weights_bytes + self.gradients_bytes + self.optimizer_bytes
+        return states + self.activations_bytes + self.head_bytes + self.workspace_bytes
+
+
+@dataclass(frozen=True, slots=True)
+class Designs:
+    """The columns a footprint depends on, as arrays of one shape; `recompute` holds text."""
+
+    dp: IntArray
+    tp: IntArray
+    pp: IntArray
+    sp: IntArray
+    zero_stage: IntArray
+    micro_batch: IntArray
+    recompute: NDArray[np.str_]
+
+    @classmethod
+    def of(cls, job: TrainingJob, columns: Mapping[str, Values]) -> Designs:
+        """Take `columns`, and the job's value (degrees: 1) for every name that is not a column."""
+        fixed: dict[str, object] = dict.fromkeys(("dp", "tp", "pp", "sp"), 1)
+        fixed |= {name: getattr(job, name) for name in ("zero_stage", "micro_batch", "recompute")}
+        values = [np.asarray(columns.get(field.name, fixed[field.name])) for field in fields(cls)]
+        return cls(*np.broadcast_arrays(*values))
+
+    @property
+    def shards(self) -> IntArray:
+        """Ranks that share one copy of the model under ZeRO: dp * sp."""
+        return self.dp * self.sp
+
+    def micro_batches(self, job: TrainingJob) -> IntArray:
+        """Micro-batches of one step on one pipeline."""
+        return _ceil_div(job.global_batch, self.dp * self.micro_batch)
+
+    def tokens(self, job: TrainingJob) -> IntArray:
+        """Tokens of one micro-batch on one rank."""
+        return _ceil_div(self.micro_batch * job.sequence, self.sp)
+
+
+def layer_activation_bytes(workload: Transformer, job: TrainingJob, designs: Designs) -> IntArray:
+    """Return the bytes one layer keeps for backward per micro-batch.
+
+    Korthikanti 2022, Table 2: s b h (10 + 24/t + 5 a s/(h t)) for GPT at 2 bytes, everything divided by t with
+    sequence parallelism; the term in a is the scores' and exists only unfused without recompute; full
+    recompute keeps the layer's input alone.
+    """
+    tokens = designs.tokens(job)
+    stored = _stored_bytes(workload, job, designs)
+    scores = np.where(designs.recompute == "none", _score_bytes(workload, job, designs), 0)
+    full = _replicated(job, designs, workload.hidden * job.bytes_per_activation)
+    return np.where(designs.recompute == "full", tokens * full, tokens * stored + scores)
+
+
+def memory_per_npu(workload: Transformer, job: TrainingJob, designs: Designs) -> MemoryBreakdown:
+    """Return the footprint of the worst pipeline stage under the 1F1B schedule.
+
+    Stage i of pp keeps min(m, pp - i) of the m micro-batches in flight (Narayanan 2021, section 2.2). Only
+    the first, the second, the earliest with a left-over layer and the last stage can be the worst: any other
+    has the layers of one of these and no more micro-batches in flight.
+
+    Raises:
+        LimitError: the job's activations may exceed 2^62 bytes.
+    """
+    check_range(workload, job)
+    last = designs.pp - 1
+    earliest_larger = np.maximum(last - workload.layers % designs.pp, 0)
+    worst = stage_memory(workload, job, designs, np.zeros_like(last))
+    for stage in (np.minimum(1, last), earliest_larger, last):
+        worst = _larger(worst, stage_memory(workload, job, designs, stage))
+    return worst
+
+
+def memory_of(workload: Transformer, job: TrainingJob, parallelism: Parallelism) -> MemoryBreakdown:
+    """Return the footprint of one design, as arrays of length one; every other choice is the job's."""
+    degrees = {name: np.array([getattr(parallelism, name)]) for name in ("dp", "tp", "pp", "sp")}
+    return memory_per_npu(workload, job, Designs.of(job, degrees))
+
+
+def stage_memory(workload: Transformer, job: TrainingJob, designs: Designs, stage: IntArray) -> MemoryBreakdown:
+    """Return the footprint of one pipeline stage per design; `stage` is its index, from 0 to pp - 1."""
+    layers = layers_of_stage(workload.layers, designs.pp, stage)
+    is_last = stage == designs.pp - 1
+    held = layers * _layer_share(workload, designs)
+    held += np.where(stage == 0, _embedding_share(workload, designs), 0)
+    held += np.where(is_last, _head_share(workload, designs, alone=stage > 0), 0)
+
+    in_flight = np.minimum(designs.micro_batches(job), designs.pp - stage)
+    return MemoryBreakdown(
+        weights_bytes=_zero(held * job.bytes_per_weight, designs, from_stage=3),
+        gradients_bytes=_zero(held * job.bytes_per_gradient, designs, from_stage=2),
+        optimizer_bytes=_zero(held * job.bytes_per_optimizer_state, designs, from_stage=1),
+        activations_bytes=layers * in_flight * layer_activation_bytes(workload, job, designs),
+        head_bytes=np.where(is_last, _head_bytes(workload, job, designs), 0),
+        workspace_bytes=_workspace_bytes(workload, job, designs, layers),
+        worst_stage=stage,
+    )
+
+
+def check_range(workload: Transformer, job: TrainingJob) -> None:
+    """Raise a LimitError if some design of the job could need more than 2^62 bytes of activations."""
+    per_token = sum(_stored_elements(workload)) * job.bytes_per_activation + 2 * _MASK_BYTES * workload.hidden
+    scores = job.sequence * workload.heads * (2 * job.bytes_per_activation + _MASK_BYTES)
+    outputs = workload.outputs * _LOGIT_BYTES
+    tokens = job.global_batch * job.sequence
+    if 2 * tokens * ((workload.layers + 1) * (per_token + scores) + outputs) >= 2**62:
+        raise LimitError(
+            f"{job.global_batch} sequences of {job.sequence} tokens are beyond what is counted here (2^62 bytes)",
+            hint="check global_batch and sequence",
+        )
+
+
+def _zero(held_bytes: IntArray, designs: Designs, *, from_stage: int) -> IntArray:
+    """Bytes per rank of a model state that ZeRO shards over dp * sp from the given stage on (Rajbhandari 2020)."""
+    return _ceil_div(held_bytes, np.where(designs.zero_stage >= from_stage, designs.shards, 1))
+
+
+def _layer_share(workload: Transformer, designs: Designs) -> IntArray:
+    whole = workload.layer_replicated_parameters
+    return _ceil_div(workload.layer_parameters - whole, designs.tp) + whole
+
+
+def _embedding_share(workload: Transformer, designs: Designs) -> IntArray:
+    whole = workload.embedding_replicated_parameters
+    return _ceil_div(workload.embedding_parameters - whole, designs.tp) + whole
+
+
+def _head_share(workload: Transformer, designs: Designs, *, alone: NDArray[np.bool_]) -> IntArray:
+    """Parameters of the head; on a stage without the embedding it holds its own copy of a tied table."""
+    output = workload.head_parameters - workload.norm_parameters
+    copied = workload.output_matrix_parameters if workload.tied_embeddings else 0
+    return _ceil_div(output + np.where(alone, copied, 0), designs.tp) + workload.norm_parameters
+
+
+def _stored_elements(workload: Transformer) -> tuple[int, int]:
+    """Elements per token a layer keeps: (whole on every tp rank, split over tp).
+
+    Whole: the inputs of both norms, of qkv and of the MLP. Split: q, k, v, the input of the attention output,
+    and inside the MLP every branch and their activated product.
+    """
+    branches = 2 if workload.gated_mlp else 1
+    split = 2 * workload.query_width + 2 * workload.kv_width + (branches + 1) * workload.ffn
+    return 4 * workload.hidden, split
+
+
+def _stored_bytes(workload: Transformer, job: TrainingJob, designs: Designs) -> IntArray:
+    """Bytes per token of a layer without recompute, the scores aside."""
+    whole, split = _stored_elements(workload)
+    masks = 2 * workload.hidden * _MASK_BYTES if workload.dropout else 0
+    replicated = _replicated(job, designs, whole * job.bytes_per_activation + masks)
+    return replicated + _ceil_div(split * job.bytes_per_activation, designs.tp)
+
+
+def _score_bytes(workload: Transformer, job: TrainingJob, designs: Designs) -> IntArray:
+    """Attention scores of one layer and micro-batch: softmax output, and with dropout its mask and output."""
+    if job.attention_kernel == "flash":
+        return np.zeros_like(designs.tp)
+    per_score = job.bytes_per_activation * (2 if workload.dropout else 1)
+    per_score += _MASK_BYTES if workload.dropout else 0
+    return designs.tokens(job) * _ceil_div(job.sequence * workload.heads * per_score, designs.tp)
+
+
+def _replicated(job: TrainingJob, designs: Designs, bytes_per_token: int) -> IntArray:
+    """Bytes every tp rank keeps, or its share of them with sequence parallelism."""
+    whole = np.full_like(designs.tp, bytes_per_token)
+    return _ceil_div(whole, designs.tp) if job.sequence_parallel else whole
+
+
+def _head_bytes(workload: Transformer, job: TrainingJob, designs: Designs) -> IntArray:
+    """4 s b h (1 + v/h) / t with sequence parallelism (Korthikanti 2022, section 4.3); one micro-batch."""
+    predictions = designs.micro_batch if workload.is_vision else designs.tokens(job)
+    logits = predictions * _ceil_div(workload.outputs * _LOGIT_BYTES, designs.tp)
+    inputs = _replicated(job, designs, 2 * workload.hidden * job.bytes_per_activation)
+    return designs.tokens(job) * inputs + logits
+
+
+def _workspace_bytes(workload: Transformer, job: TrainingJob, designs: Designs, layers: IntArray) -> IntArray:
+    """One layer's recomputed activations, unsharded gradients and gathered weights."""
+    scores = _score_bytes(workload, job, designs)
+    layer = designs.tokens(job) * _stored_bytes(workload, job, designs) + scores
+    recomputed = np.select([designs.recompute == "full", designs.recompute == "selective"], [layer, scores], 0)
+    share, sharded = _layer_share(workload, designs), designs.shards > 1
+    gradients = np.where(sharded & (designs.zero_stage >= 2), share * job.bytes_per_gradient, 0)
+    gathered = np.minimum(layers, _GATHERED_LAYERS) * share * job.bytes_per_weight
+    weights = np.where(sharded & (designs.zero_stage >= 3), gathered, 0)
+    return np.where(layers > 0, recomputed + gradients + weights, 0)
+
+
+def _larger(one: MemoryBreakdown, other: MemoryBreakdown) -> MemoryBreakdown:
+    """Per design the breakdown with the larger total, `one` where they are equal."""
+    takes_other = other.total_bytes > one.total_bytes
+    terms = (np.where(takes_other, getattr(other, term.name), getattr(one, term.name)) for term in fields(one))
+    return MemoryBreakdown(*terms)
+
+
+def _ceil_div(numerator: IntArray | int, denominator: IntArray) -> IntArray:
+    return -(-numerator // denominator)
