@@ -7,7 +7,6 @@ from dataclasses import MISSING, Field, dataclass, fields, replace
 from typing import Any, Literal
 
 from cosmic_opt.errors import SpecError, Where, nearest
-from cosmic_opt.units import Unit, parse
 
 NORMS = ("layernorm", "rmsnorm")
 BIASES = ("qkv", "out", "mlp")
@@ -189,8 +188,9 @@ def from_mapping(data: Mapping[str, Any], where: Where) -> Transformer:
     values = {name: _read(data[name], field, where) for name, field in known.items() if name in data}
     if "heads" in values:
         values.setdefault("kv_heads", values["heads"])
-    if "hidden" in values and values.get("heads", 0) > 0 and values["hidden"] % values["heads"] == 0:
-        values.setdefault("head_dim", values["hidden"] // values["heads"])
+    heads = max(values.get("heads", 1), 1)
+    if "hidden" in values and values["hidden"] % heads == 0:
+        values.setdefault("head_dim", values["hidden"] // heads)
     for name, field in known.items():
         if name not in values and field.default is MISSING:
             message = f"a transformer needs {name}"
@@ -215,9 +215,9 @@ def _read(value: Any, field: Field[Any], where: Where) -> Any:
             raise SpecError(f"{value!r} is not true or false", where=where, hint="write true or false")
         return value
     if field.type == "int":
-        if not isinstance(value, (int, float, str)):
+        if not isinstance(value, int) or isinstance(value, bool):
             raise SpecError(f"{value!r} is not a whole number", where=where, hint="write for example 96")
-        return parse(value, Unit.NONE, where=where)
+        return value
     if not isinstance(value, str):
         raise SpecError(f"{value!r} is not text", where=where, hint="write a name")
     return value

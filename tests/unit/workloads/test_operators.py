@@ -20,9 +20,7 @@ every_workload = pytest.mark.parametrize("workload", ALL, ids=lambda workload: w
 
 
 def flops(operators: tuple[Operator, ...], tokens: int, context: int) -> int:
-    return sum(
-        tokens * (one.flops_per_token + one.flops_per_token_per_context * context) for one in operators
-    )
+    return sum(tokens * (one.flops_per_token + one.flops_per_token_per_context * context) for one in operators)
 
 
 def elements(operators: tuple[Operator, ...]) -> int:
