@@ -58,7 +58,9 @@ def parse_exact(text: str | int | float, *, where: Where | None = None) -> tuple
         return Fraction(text), Unit.NONE
     match = _TEXT.fullmatch(repr(text) if isinstance(text, float) else text)
     if match is None:
-        raise SpecError(f"{text!r} is not a number with a unit", where=where, hint='write for example "24 GB" or "50 GB/s"')
+        raise SpecError(
+            f"{text!r} is not a number with a unit", where=where, hint='write for example "24 GB" or "50 GB/s"'
+        )
     number, symbol = match.groups()
     if symbol not in SYMBOLS:
         raise SpecError(f"unknown unit {symbol!r} in {text!r}", where=where, hint=nearest(symbol, SYMBOLS))
@@ -77,7 +79,9 @@ def parse(text: str | int | float, unit: Unit, *, where: Where | None = None) ->
     """
     value, found = parse_exact(text, where=where)
     if found is Unit.NONE and unit is Unit.TIME and value != 0:
-        raise SpecError(f"{text!r} needs a unit of time", where=where, hint=f"write for example '{text} ns' or '{text} us'")
+        raise SpecError(
+            f"{text!r} needs a unit of time", where=where, hint=f"write for example '{text} ns' or '{text} us'"
+        )
     if found is not unit and found is not Unit.NONE:
         raise SpecError(
             f"{text!r} is in {found.value}, but {unit.value} is meant here",

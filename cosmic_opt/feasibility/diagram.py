@@ -1,0 +1,134 @@
+"""Layered decision diagrams: exact counts, the design of a rank, uniform samples, prefixes with their sizes."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from cosmic_opt.feasibility.compile import Layer, compile_layers
+from cosmic_opt.ir.model import LoweredModel
+
+Counts = NDArray[Any]
+"""Counts per node: int64 where every number met fits in 62 bits, Python integers otherwise."""
+
+
+@dataclass(frozen=True)
+class Diagram:
+    """One component. `layers[i]` chooses `order[i]`; `counts[i][n]` completions start at node n of layer i."""
+
+    order: tuple[int, ...]
+    layers: tuple[Layer, ...]
+    counts: tuple[Counts, ...]
+
+    @property
+    def size(self) -> int:
+        """The number of paths."""
+        return int(self.counts[0][0]) if len(self.counts[0]) else 0
+
+    @property
+    def width(self) -> int:
+        """The largest number of nodes of a layer."""
+        return max(len(counts) for counts in self.counts)
+
+    def unrank(self, ranks: Counts) -> NDArray[np.int32]:
+        """Return the codes (one column per entry of `order`) of the paths with the given ranks, lexicographic."""
+        codes = np.zeros((len(ranks), len(self.order)), dtype=np.int32)
+        nodes = np.zeros(len(ranks), dtype=np.int64)
+        self._descend(codes, nodes, ranks, 0)
+        return codes
+
+    def resample(self, codes: NDArray[np.int32], start: int, rng: np.random.Generator) -> NDArray[np.int32]:
+        """Return paths that agree with `codes` before layer `start` and are uniform from there on."""
+        result = codes.copy()
+        nodes = self._follow(codes, start)
+        ranks = random_below(self.counts[start][nodes], rng)
+        self._descend(result, nodes, ranks, start)
+        return result
+
+    def _follow(self, codes: NDArray[np.int32], stop: int) -> NDArray[np.int64]:
+        """Return the node that each path reaches before layer `stop`."""
+        nodes = np.zeros(len(codes), dtype=np.int64)
+        for position, layer in enumerate(self.layers[:stop]):
+            stride = int(layer.code.max(initial=0)) + 1
+            keys = layer.parent * stride + layer.code
+            nodes = layer.child[np.searchsorted(keys, nodes * stride + codes[:, position])]
+        return nodes
+
+    def _descend(self, codes: NDArray[np.int32], nodes: NDArray[np.int64], ranks: Counts, start: int) -> None:
+        """Fill `codes` from layer `start` on with the path of each rank below each node."""
+        for position in range(start, len(self.layers)):
+            layer = self.layers[position]
+            below = self.counts[position + 1][layer.child]
+            after = np.cumsum(below)
+            before = after - below
+            base = before[np.searchsorted(layer.parent, nodes)]
+            target = base + ranks
+            arcs = np.searchsorted(after, target, side="right")
+            codes[:, position] = layer.code[arcs]
+            ranks = target - before[arcs]
+            nodes = layer.child[arcs]
+
+    def prefixes(self, depth: int) -> tuple[NDArray[np.int32], Counts]:
+        """Return every feasible choice of the first `depth` columns, and the number of completions of each."""
+        codes = np.zeros((1, 0), dtype=np.int32)
+        nodes = np.zeros(1, dtype=np.int64)
+        for layer in self.layers[:depth]:
+            starts = np.searchsorted(layer.parent, np.arange(layer.parents + 1))
+            fan = starts[nodes + 1] - starts[nodes]
+            rows = np.repeat(np.arange(len(nodes)), fan)
+            offset = np.arange(len(rows)) - np.repeat(np.cumsum(fan) - fan, fan)
+            arcs = starts[nodes[rows]] + offset
+            codes = np.column_stack([codes[rows], layer.code[arcs]]).astype(np.int32)
+            nodes = layer.child[arcs]
+        return codes, self.counts[depth][nodes]
+
+
+def build_diagram(model: LoweredModel, order: Sequence[int]) -> Diagram:
+    """Return the diagram of the component with columns `order`; dead ends are removed.
+
+    Raises:
+        LimitError: see `compile_layers`.
+    """
+    layers = compile_layers(model, order)
+    grid = 1.0
+    for column in order:
+        grid *= max(1, len(model.allowed[column]))
+    widest = max((len(layer.parent) for layer in layers), default=1)
+    dtype: type = np.int64 if grid * max(1, widest) < 2.0**62 else object
+    counts: list[Counts] = [np.ones(layers[-1].children, dtype=dtype)]
+    kept: list[Layer] = []
+    for layer in reversed(layers):
+        below = counts[0][layer.child]
+        alive = np.asarray(below > 0, dtype=np.bool_)
+        trimmed = Layer(
+            layer.column, layer.parent[alive], layer.code[alive], layer.child[alive], layer.parents, layer.children
+        )
+        total: Counts = np.zeros(layer.parents, dtype=dtype)
+        np.add.at(total, trimmed.parent, below[alive])
+        counts.insert(0, total)
+        kept.insert(0, trimmed)
+    return Diagram(tuple(order), tuple(kept), tuple(counts))
+
+
+def random_below(limits: Counts, rng: np.random.Generator) -> Counts:
+    """Return, for each limit, a uniform integer in [0, limit)."""
+    if limits.dtype != object:
+        return rng.integers(0, limits, dtype=np.int64)
+    return np.array([_random_int(int(limit), rng) for limit in limits], dtype=object)
+
+
+def _random_int(limit: int, rng: np.random.Generator) -> int:
+    """Return a uniform integer in [0, limit) by rejection on whole words."""
+    bits = max(1, (limit - 1).bit_length())
+    words = -(-bits // 32)
+    while True:
+        value = 0
+        for word in rng.integers(0, 2**32, size=words, dtype=np.int64):
+            value = (value << 32) | int(word)
+        value >>= 32 * words - bits
+        if value < limit:
+            return value

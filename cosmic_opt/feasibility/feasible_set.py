@@ -1,0 +1,115 @@
+"""The feasible set of a lowered model: a product of independent diagrams."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Collection, Iterator
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from cosmic_opt.errors import LimitError
+from cosmic_opt.feasibility.diagram import Diagram, build_diagram, random_below
+from cosmic_opt.feasibility.order import elimination_order
+from cosmic_opt.ir.model import LoweredModel
+from cosmic_opt.ir.passes.split import components
+
+CHUNK = 1 << 16
+Codes = NDArray[np.int32]
+
+
+@dataclass(frozen=True)
+class ComponentCount:
+    """An independent group of parameters and the number of ways to choose them."""
+
+    parameters: tuple[str, ...]
+    value: int
+
+
+@dataclass(frozen=True)
+class FeasibleSet:
+    """Every feasible design, as the product of the diagrams of independent components."""
+
+    model: LoweredModel
+    diagrams: tuple[Diagram, ...]
+
+    @property
+    def size(self) -> int:
+        """The exact number of feasible designs."""
+        return math.prod(diagram.size for diagram in self.diagrams)
+
+    def component_counts(self) -> list[ComponentCount]:
+        """Return the parameters of each component with more than one column value, and its exact count."""
+        counts = []
+        for diagram in self.diagrams:
+            names = [self.model.columns[c].name for c in sorted(diagram.order) if c < self.model.designs]
+            if names:
+                counts.append(ComponentCount(tuple(names), diagram.size))
+        return counts
+
+    def unrank(self, ranks: NDArray[np.generic]) -> Codes:
+        """Return the designs with the given ranks in [0, size): the last component varies fastest."""
+        codes = np.zeros((len(ranks), len(self.model.columns)), dtype=np.int32)
+        rest = ranks.astype(object) if self.size >= 2**62 else ranks.astype(np.int64)
+        for diagram in reversed(self.diagrams):
+            digit, rest = rest % diagram.size, rest // diagram.size
+            wanted = digit.astype(diagram.counts[0].dtype)
+            codes[:, list(diagram.order)] = diagram.unrank(wanted)
+        return codes[:, : self.model.designs]
+
+    def sample(self, count: int, rng: np.random.Generator) -> Codes:
+        """Return `count` independent, uniform designs."""
+        if self.size == 0:
+            return np.zeros((0, self.model.designs), dtype=np.int32)
+        codes = np.zeros((count, len(self.model.columns)), dtype=np.int32)
+        for diagram in self.diagrams:
+            ranks = random_below(np.repeat(diagram.counts[0][:1], count), rng)
+            codes[:, list(diagram.order)] = diagram.unrank(ranks)
+        return codes[:, : self.model.designs]
+
+    def sample_distinct(self, count: int, rng: np.random.Generator) -> Codes:
+        """Return up to `count` different designs, a uniform subset in random order."""
+        if count >= self.size:
+            order = rng.permutation(self.size)
+            return self.unrank(order)
+        chosen: dict[int, None] = {}
+        limit = np.array([self.size], dtype=object if self.size >= 2**62 else np.int64)
+        while len(chosen) < count:
+            for rank in random_below(np.repeat(limit, count - len(chosen)), rng):
+                chosen.setdefault(int(rank))
+        return self.unrank(np.array(list(chosen), dtype=limit.dtype))
+
+    def chunks(self, start: int = 0, chunk: int = CHUNK) -> Iterator[Codes]:
+        """Yield every design from rank `start` on, in rank order."""
+        dtype = object if self.size >= 2**62 else np.int64
+        while start < self.size:
+            stop = min(self.size, start + chunk)
+            yield self.unrank(np.array(range(start, stop), dtype=dtype))
+            start = stop
+
+    def everything(self, limit: int) -> Codes:
+        """Return all designs, sorted by code.
+
+        Raises:
+            LimitError: there are more than `limit`.
+        """
+        if self.size > limit:
+            raise LimitError(f"{self.size:,} designs, more than the limit of {limit:,}")
+        parts = list(self.chunks())
+        codes = np.concatenate(parts) if parts else np.zeros((0, self.model.designs), dtype=np.int32)
+        return codes[np.lexsort(codes.T[::-1])]
+
+
+def feasible_set(model: LoweredModel, first: Collection[int] = ()) -> FeasibleSet:
+    """Return the feasible set; columns in `first` are eliminated before the others of their component.
+
+    Raises:
+        LimitError: a component is too entangled for its diagram to fit in memory.
+    """
+    if model.infeasible:
+        empty = [np.zeros(1, dtype=np.int64)]
+        diagram = Diagram((), (), tuple(empty))
+        return FeasibleSet(model, (diagram,))
+    diagrams = [build_diagram(model, elimination_order(model, part, first)) for part in components(model)]
+    return FeasibleSet(model, tuple(diagrams))

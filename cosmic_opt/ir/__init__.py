@@ -1,0 +1,1 @@
+"""LOWER: a small intermediate form (finite columns, four kinds of constraint) that every engine reads."""

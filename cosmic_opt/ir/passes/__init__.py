@@ -1,0 +1,1 @@
+"""The passes of lowering. Each keeps the feasible set."""

@@ -1,0 +1,360 @@
+"""Resolve the names of a parsed rule, unroll its aggregates, check units, fold constants."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from cosmic_opt.errors import SpecError, Where, nearest
+from cosmic_opt.psa.domain import Value
+from cosmic_opt.psa.expr import Aggregate, Index, Member, Name, Number, Operation, Syntax, Text
+from cosmic_opt.psa.parse import error_at
+from cosmic_opt.psa.quantity import Quantity, SimulatedQuantity
+from cosmic_opt.psa.term import (
+    ARITHMETIC,
+    LOGIC,
+    RELATIONS,
+    Apply,
+    ColumnTerm,
+    Constant,
+    QuantityPart,
+    Simulated,
+    Term,
+    interval,
+    is_category,
+    is_simulated,
+)
+from cosmic_opt.units import Unit
+
+MAX_TERMS = 20_000
+
+
+@dataclass(frozen=True)
+class Names:
+    """What a rule may name.
+
+    `families` maps a parameter or datum with one member per index to its member names, in order.
+    `indices` maps an index ("dim") to its size.
+    """
+
+    columns: Mapping[str, ColumnTerm]
+    data: Mapping[str, Value]
+    units: Mapping[str, Unit]
+    families: Mapping[str, tuple[str, ...]]
+    quantities: Mapping[str, Quantity | SimulatedQuantity]
+    indices: Mapping[str, int]
+
+    def all(self) -> frozenset[str]:
+        """Return every name, for a hint."""
+        return frozenset().union(self.columns, self.data, self.families, self.quantities)
+
+
+def bind_rule(syntax: Syntax, text: str, names: Names, where: Where | None = None) -> Term:
+    """Return the bound form of a rule.
+
+    Raises:
+        SpecError: an unknown name, a wrong unit, a category where a number is meant, a possible division by zero,
+            or an expression that is not a condition.
+    """
+    binder = _Binder(text, names, where)
+    term = binder.bind(syntax, {}, None)
+    if not _is_condition(term):
+        raise error_at(text, 0, "this is a number, not a condition", where, "compare it, for example with '<= 8'")
+    return term
+
+
+def _is_condition(term: Term) -> bool:
+    if isinstance(term, Constant):
+        return term.value in (0, 1)
+    if isinstance(term, ColumnTerm):
+        return set(term.values) <= {0, 1}
+    return isinstance(term, Apply) and (term.operator in RELATIONS or term.operator in LOGIC)
+
+
+class _Binder:
+    def __init__(self, text: str, names: Names, where: Where | None) -> None:
+        self.text = text
+        self.names = names
+        self.where = where
+        self.made = 0
+
+    def fail(self, at: int, message: str, hint: str | None = None) -> SpecError:
+        return error_at(self.text, at, message, self.where, hint)
+
+    def bind(self, syntax: Syntax, loop: Mapping[str, int], categories: frozenset[str] | None) -> Term:
+        """Bind `syntax`; `loop` gives the indices in scope, `categories` what a bare name may mean here."""
+        self.made += 1
+        if self.made > MAX_TERMS:
+            raise self.fail(syntax.at, "the rule unrolls to too many terms", f"at most {MAX_TERMS:,}")
+        match syntax:
+            case Number(value, unit, _):
+                return Constant(value, unit)
+            case Text(value, _):
+                return self.category(value, syntax.at, categories)
+            case Name(name, at):
+                return self.name(name, at, loop, categories)
+            case Index(name, index, at):
+                return self.member_of_family(name, index, at, loop)
+            case Operation(operator, operands, at):
+                return self.operation(operator, operands, at, loop)
+            case Member(item, options, at):
+                equal = [Operation("==", (item, option), at) for option in options]
+                return self.operation("or", tuple(equal), at, loop)
+            case Aggregate():
+                return self.aggregate(syntax, loop)
+
+    def name(self, name: str, at: int, loop: Mapping[str, int], categories: frozenset[str] | None) -> Term:
+        names = self.names
+        known = name in names.columns or name in names.data or name in names.families or name in names.quantities
+        if categories is not None and name in categories:
+            if known:
+                raise self.fail(
+                    at,
+                    f"{name!r} is both a category and a name",
+                    f"write '{name}' in quotes for the category",
+                )
+            return Constant(name)
+        if name in loop:
+            return Constant(loop[name])
+        if name in names.columns:
+            return names.columns[name]
+        if name in names.data:
+            return Constant(names.data[name], names.units.get(name, Unit.NONE))
+        if name in names.quantities:
+            return self.quantity(names.quantities[name])
+        if name in names.families:
+            raise self.fail(at, f"{name!r} has one value per index", f"write {name}[0] or sum({name})")
+        if categories is not None:
+            raise self.fail(at, f"{name!r} is not a value here", nearest(name, categories))
+        raise self.fail(at, f"unknown name {name!r}", nearest(name, names.all() | frozenset(loop)))
+
+    def category(self, value: str, at: int, categories: frozenset[str] | None) -> Term:
+        if categories is None:
+            raise self.fail(at, f"the text {value!r} can only be compared with a parameter that has categories")
+        if value not in categories:
+            raise self.fail(at, f"{value!r} is not a value here", nearest(value, categories))
+        return Constant(value)
+
+    def quantity(self, quantity: Quantity | SimulatedQuantity) -> Term:
+        if isinstance(quantity, SimulatedQuantity):
+            return Simulated(quantity)
+        parts: list[Term] = []
+        for term in quantity.terms:
+            given = tuple((name, self.names.data[name]) for name in term.names if name not in self.names.columns)
+            parts.append(QuantityPart(quantity.name, term, quantity.unit, given))
+        return _sum(parts, quantity.unit)
+
+    def member_of_family(self, name: str, index: Syntax, at: int, loop: Mapping[str, int]) -> Term:
+        if name not in self.names.families:
+            known = name in self.names.columns or name in self.names.data
+            hint = f"write {name} without an index" if known else nearest(name, self.names.families)
+            raise self.fail(at, f"{name!r} has no index" if known else f"unknown family {name!r}", hint)
+        members = self.names.families[name]
+        position = self.bind(index, loop, None)
+        if not isinstance(position, Constant) or not isinstance(position.value, int):
+            raise self.fail(at, "an index must be a constant or a bound index")
+        if not 0 <= position.value < len(members):
+            raise self.fail(at, f"{name}[{position.value}] does not exist", f"indices run from 0 to {len(members) - 1}")
+        member = members[position.value]
+        if member in self.names.columns:
+            return self.names.columns[member]
+        return Constant(self.names.data[member], self.names.units.get(name, Unit.NONE))
+
+    def aggregate(self, syntax: Aggregate, loop: Mapping[str, int]) -> Term:
+        parts = self._unroll(syntax, loop)
+        kind = syntax.kind
+        if kind in ("all", "any", "count"):
+            for part in parts:
+                if not _is_condition(part):
+                    raise self.fail(syntax.at, f"{kind}(…) takes conditions")
+            if kind == "count":
+                return _sum(parts, Unit.NONE)
+            return self.apply("and" if kind == "all" else "or", parts, syntax.at)
+        if not parts and kind in ("min", "max"):
+            raise self.fail(syntax.at, f"{kind}(…) of nothing")
+        if kind == "sum":
+            return self.apply("+", parts, syntax.at) if parts else Constant(0)
+        if kind == "product":
+            return self.apply("*", parts, syntax.at) if parts else Constant(1)
+        return self.apply(kind, parts, syntax.at)
+
+    def _unroll(self, syntax: Aggregate, loop: Mapping[str, int]) -> list[Term]:
+        """Return one bound term per member of the aggregate."""
+        if syntax.variable is None:
+            return [part for body in syntax.body for part in self._family_or_term(body, loop)]
+        if syntax.index not in self.names.indices:
+            raise self.fail(
+                syntax.at, f"unknown index {syntax.index!r}", nearest(str(syntax.index), self.names.indices)
+            )
+        if syntax.variable in self.names.all():
+            raise self.fail(syntax.at, f"the index {syntax.variable!r} is also a name", "call it d")
+        parts: list[Term] = []
+        for value in range(self.names.indices[str(syntax.index)]):
+            inner = {**loop, syntax.variable: value}
+            if syntax.condition is not None:
+                condition = self.bind(syntax.condition, inner, None)
+                if not isinstance(condition, Constant):
+                    raise self.fail(syntax.condition.at, "the 'if' of an aggregate may only use the index and data")
+                if not condition.value:
+                    continue
+            parts.append(self.bind(syntax.body[0], inner, None))
+        return parts
+
+    def _family_or_term(self, body: Syntax, loop: Mapping[str, int]) -> list[Term]:
+        if isinstance(body, Name) and body.name in self.names.families and body.name not in loop:
+            members = range(len(self.names.families[body.name]))
+            return [
+                self.member_of_family(body.name, Number(member, Unit.NONE, body.at), body.at, loop)
+                for member in members
+            ]
+        return [self.bind(body, loop, None)]
+
+    def operation(self, operator: str, operands: tuple[Syntax, ...], at: int, loop: Mapping[str, int]) -> Term:
+        if operator in RELATIONS:
+            return self.relation(operator, operands, at, loop)
+        bound = [self.bind(operand, loop, None) for operand in operands]
+        if operator in LOGIC:
+            for operand, term in zip(operands, bound, strict=True):
+                if not _is_condition(term):
+                    raise self.fail(operand.at, f"'{operator}' takes conditions", "compare it, for example with '== 1'")
+        if operator == "-":
+            return self.apply("+", [bound[0], self.apply("neg", [bound[1]], at)], at)
+        return self.apply(operator, bound, at)
+
+    def relation(self, operator: str, operands: tuple[Syntax, ...], at: int, loop: Mapping[str, int]) -> Term:
+        left_categories = self._categories(operands[0], loop)
+        right_categories = self._categories(operands[1], loop)
+        left = self.bind(operands[0], loop, right_categories)
+        right = self.bind(operands[1], loop, left_categories)
+        if is_category(left) != is_category(right):
+            raise self.fail(at, "a category and a number cannot be compared")
+        if is_category(left) and operator not in ("==", "!="):
+            raise self.fail(at, f"categories have no order: {operator!r}", "use == or !=")
+        self._check_units(operator, [left, right], at)
+        return self.apply(operator, [left, right], at)
+
+    def _categories(self, syntax: Syntax, loop: Mapping[str, int]) -> frozenset[str] | None:
+        """Return the categories `syntax` may take, when it is a categorical column or datum."""
+        column: str | None = None
+        if isinstance(syntax, Name) and syntax.name not in loop:
+            column = syntax.name
+        elif isinstance(syntax, Index) and syntax.name in self.names.families:
+            column = self.names.families[syntax.name][0]
+        if column is None:
+            return None
+        if column in self.names.columns:
+            members = [column]
+            if isinstance(syntax, Index):
+                members = [member for member in self.names.families[syntax.name] if member in self.names.columns]
+            values = {value for member in members for value in self.names.columns[member].values}
+            return frozenset(value for value in values if isinstance(value, str)) or None
+        datum = self.names.data.get(column)
+        return frozenset({datum}) if isinstance(datum, str) else None
+
+    def _check_units(self, operator: str, terms: list[Term], at: int) -> None:
+        """Refuse a sum or comparison of different units; a bare number stands for base units except for time."""
+        units = {term.unit for term in terms if term.unit is not Unit.NONE}
+        if len(units) > 1:
+            shown = " and ".join(sorted(unit.value for unit in units))
+            raise self.fail(at, f"{operator!r} mixes {shown}", "compare numbers of one unit")
+        bare = [term for term in terms if isinstance(term, Constant) and term.unit is Unit.NONE and term.value != 0]
+        if Unit.TIME in units and bare:
+            raise self.fail(at, f"{bare[0].value} needs a unit of time", f"write for example {bare[0].value} s")
+
+    def apply(self, operator: str, operands: list[Term], at: int) -> Term:
+        """Return the operator applied, checked and folded."""
+        if operator in ARITHMETIC and any(is_category(operand) for operand in operands):
+            raise self.fail(at, f"{operator!r} takes numbers, not categories")
+        if operator in ARITHMETIC and any(map(is_simulated, operands)):
+            raise self.fail(at, "a simulated quantity can only be compared", "write for example step_time <= 2 s")
+        if operator in ("+", "min", "max"):
+            self._check_units(operator, operands, at)
+        if operator in ("//", "%"):
+            low, high = interval(operands[1])
+            if low <= 0 <= high:
+                raise self.fail(at, f"{operator!r} may divide by zero", "the divisor must exclude 0")
+        return fold(Apply(operator, tuple(_flatten(operator, operands)), _unit_of(operator, operands)))
+
+
+def _unit_of(operator: str, operands: list[Term]) -> Unit:
+    if operator in RELATIONS or operator in LOGIC:
+        return Unit.NONE
+    units = {operand.unit for operand in operands} - {Unit.NONE}
+    return units.pop() if len(units) == 1 else Unit.NONE
+
+
+def _flatten(operator: str, operands: list[Term]) -> list[Term]:
+    if operator not in ("+", "*", "and", "or"):
+        return operands
+    flat: list[Term] = []
+    for operand in operands:
+        inner = isinstance(operand, Apply) and operand.operator == operator
+        flat.extend(operand.operands if inner and isinstance(operand, Apply) else (operand,))
+    return flat
+
+
+def _sum(parts: list[Term], unit: Unit) -> Term:
+    if len(parts) == 1:
+        return parts[0]
+    return fold(Apply("+", tuple(parts), unit)) if parts else Constant(0, unit)
+
+
+def fold(term: Apply) -> Term:
+    """Return `term` with constant sub-terms evaluated."""
+    operator, operands = term.operator, term.operands
+    if operator in ("and", "or"):
+        return _fold_logic(term)
+    if all(isinstance(operand, Constant) for operand in operands):
+        values = [operand.value for operand in operands if isinstance(operand, Constant)]
+        return Constant(_constant(operator, values), term.unit)
+    if operator in ("+", "*") and len(operands) == 1:
+        return operands[0]
+    if operator == "not" and isinstance(operands[0], Apply) and operands[0].operator == "not":
+        return operands[0].operands[0]
+    if operator == "implies":
+        if isinstance(operands[0], Constant):
+            return operands[1] if operands[0].value else Constant(1)
+        if isinstance(operands[1], Constant):
+            return Constant(1) if operands[1].value else Apply("not", (operands[0],))
+    return term
+
+
+def _fold_logic(term: Apply) -> Term:
+    neutral = int(term.operator == "and")
+    kept: list[Term] = []
+    for operand in term.operands:
+        if isinstance(operand, Constant):
+            if operand.value != neutral:
+                return Constant(1 - neutral)
+        elif operand not in kept:
+            kept.append(operand)
+    if not kept:
+        return Constant(neutral)
+    return kept[0] if len(kept) == 1 else Apply(term.operator, tuple(kept))
+
+
+def _constant(operator: str, values: list[Value]) -> int:
+    if operator in ("==", "!="):
+        return int((values[0] == values[1]) == (operator == "=="))
+    numbers = [value for value in values if isinstance(value, int)]
+    assert len(numbers) == len(values), (operator, values)
+    product = 1
+    if operator == "*":
+        for number in numbers:
+            product *= number
+        return product
+    first, second = numbers[0], numbers[-1]
+    return {
+        "+": lambda: sum(numbers),
+        "neg": lambda: -first,
+        "min": lambda: min(numbers),
+        "max": lambda: max(numbers),
+        "//": lambda: first // second,
+        "%": lambda: first % second,
+        "<=": lambda: int(first <= second),
+        "<": lambda: int(first < second),
+        ">=": lambda: int(first >= second),
+        ">": lambda: int(first > second),
+        "not": lambda: 1 - first,
+        "implies": lambda: int(not first or bool(second)),
+    }[operator]()

@@ -1,0 +1,178 @@
+"""YAML with positions: every key and value knows its line, so that an error can name it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+import yaml
+
+from cosmic_opt.errors import SpecError, Where, nearest
+from cosmic_opt.units import Unit, parse
+
+MAX_BYTES = 4_000_000
+MAX_NODES = 200_000
+_LOADER = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
+_MISSING = object()
+
+
+@dataclass(frozen=True)
+class Entry:
+    """A value of a document: plain data, and where it stands.
+
+    Reading methods check the kind of the value and raise a SpecError that names file, line and key.
+    """
+
+    value: Any
+    where: Where
+    lines: Mapping[tuple[str | int, ...], int] = field(repr=False)
+    path: tuple[str | int, ...] = ()
+
+    def _child(self, key: str | int) -> Entry:
+        path = (*self.path, key)
+        shown = ".".join(map(str, path))
+        where = Where(self.where.file, self.lines.get(path, self.where.line), shown)
+        return Entry(self.value[key], where, self.lines, path)
+
+    def fail(self, message: str, hint: str | None = None) -> SpecError:
+        """Return an error at this entry."""
+        return SpecError(message, where=self.where, hint=hint)
+
+    def mapping(self) -> dict[str, Entry]:
+        """Return the entries of a mapping, by key."""
+        if not isinstance(self.value, dict):
+            raise self.fail(f"expected 'key: value' lines, found {_kind(self.value)}")
+        for key in self.value:
+            if not isinstance(key, str):
+                raise self.fail(f"the key {key!r} is not text", "write it in quotes")
+        return {key: self._child(key) for key in self.value}
+
+    def fields(self, *, required: tuple[str, ...] = (), optional: tuple[str, ...] = ()) -> dict[str, Entry]:
+        """Return the entries of a mapping whose keys are known; an unknown or a missing key is an error."""
+        entries = self.mapping()
+        allowed = (*required, *optional)
+        for key, entry in entries.items():
+            if key not in allowed:
+                raise entry.fail(f"unknown key {key!r}", nearest(key, allowed))
+        for key in required:
+            if key not in entries:
+                raise self.fail(f"the key {key!r} is missing", f"required: {', '.join(required)}")
+        return entries
+
+    def items(self) -> list[Entry]:
+        """Return the entries of a list."""
+        if not isinstance(self.value, list):
+            raise self.fail(f"expected a list, found {_kind(self.value)}", "write [a, b] or '- a' lines")
+        return [self._child(position) for position in range(len(self.value))]
+
+    def text(self) -> str:
+        """Return non-empty text."""
+        if not isinstance(self.value, str) or not self.value.strip():
+            raise self.fail(f"expected text, found {_kind(self.value)}")
+        return self.value.strip()
+
+    def integer(self, *, low: int | None = None, high: int | None = None) -> int:
+        """Return a whole number in [low, high]."""
+        if isinstance(self.value, bool) or not isinstance(self.value, int):
+            raise self.fail(f"expected a whole number, found {_kind(self.value)}")
+        if (low is not None and self.value < low) or (high is not None and self.value > high):
+            raise self.fail(f"{self.value} is out of range", f"allowed: {low} to {high if high is not None else 'any'}")
+        return self.value
+
+    def quantity(self, unit: Unit) -> int:
+        """Return a number in base units of `unit`."""
+        if isinstance(self.value, bool) or not isinstance(self.value, str | int | float):
+            raise self.fail(f"expected a number with a unit, found {_kind(self.value)}")
+        return parse(self.value, unit, where=self.where)
+
+
+def _kind(value: object) -> str:
+    if value is None:
+        return "nothing"
+    if isinstance(value, dict):
+        return "a mapping"
+    if isinstance(value, list):
+        return "a list"
+    return repr(value)
+
+
+def read_yaml(text: str, file: str) -> Entry:
+    """Parse one YAML document into entries.
+
+    Raises:
+        SpecError: not YAML, a repeated key, an alias, a document too large or empty.
+    """
+    if len(text) > MAX_BYTES:
+        raise SpecError(f"the file has {len(text):,} characters", where=Where(file), hint=f"at most {MAX_BYTES:,}")
+    try:
+        node = yaml.compose(text, Loader=_LOADER)
+    except yaml.MarkedYAMLError as error:
+        mark = error.problem_mark
+        line = mark.line + 1 if mark else None
+        raise SpecError(
+            f"not YAML: {error.problem}",
+            where=Where(file, line),
+            hint="check indentation; quote a rule with '[' or ','",
+        ) from None
+    except (yaml.YAMLError, ValueError) as error:
+        raise SpecError(f"not YAML: {error}", where=Where(file)) from None
+    except RecursionError:
+        raise SpecError("the file is nested too deeply", where=Where(file)) from None
+    if node is None:
+        raise SpecError("the file is empty", where=Where(file), hint="start with 'schema: cosmic-opt/instance@1'")
+    reader = _Reader(file)
+    value = reader.plain(node, ())
+    return Entry(value, Where(file, 1), reader.lines)
+
+
+class _Reader:
+    """Turns composed nodes into plain data and remembers the line of every path."""
+
+    def __init__(self, file: str) -> None:
+        self.file = file
+        self.lines: dict[tuple[str | int, ...], int] = {}
+        self.nodes = 0
+        self.constructor = yaml.constructor.SafeConstructor()
+
+    def plain(self, node: yaml.Node, path: tuple[str | int, ...]) -> Any:
+        self.nodes += 1
+        where = Where(self.file, node.start_mark.line + 1, ".".join(map(str, path)) or None)
+        if self.nodes > MAX_NODES or len(path) > 30:
+            raise SpecError("the file holds too many values, or nests too deeply", where=where)
+        self.lines.setdefault(path, node.start_mark.line + 1)
+        if isinstance(node, yaml.MappingNode):
+            return dict(self.pairs(node, path))
+        if isinstance(node, yaml.SequenceNode):
+            return [self.plain(child, (*path, position)) for position, child in enumerate(node.value)]
+        try:
+            return self.constructor.construct_object(node)
+        except (yaml.YAMLError, ValueError) as error:
+            raise SpecError(f"not a plain value: {getattr(error, 'problem', error)}", where=where) from None
+
+    def pairs(self, node: yaml.MappingNode, path: tuple[str | int, ...]) -> Iterator[tuple[str | int, Any]]:
+        seen: set[str | int] = set()
+        for key_node, value_node in node.value:
+            line = key_node.start_mark.line + 1
+            where = Where(self.file, line, ".".join(map(str, path)) or None)
+            if not isinstance(key_node, yaml.ScalarNode):
+                raise SpecError("a key must be plain text", where=where)
+            key = self.constructor.construct_object(key_node)
+            if key_node.tag == "tag:yaml.org,2002:merge" or not isinstance(key, str | int):
+                raise SpecError(f"the key {key_node.value!r} is not plain text", where=where, hint="write it in quotes")
+            if key in seen:
+                raise SpecError(f"the key {key!r} appears twice", where=where, hint="keep one of the two")
+            seen.add(key)
+            self.lines[(*path, key)] = line
+            yield key, self.plain(value_node, (*path, key))
+
+
+def expect_schema(root: Entry, kind: str, version: int = 1) -> None:
+    """Check the `schema:` line: `cosmic-opt/<kind>@<version>`."""
+    entries = root.mapping()
+    wanted = f"cosmic-opt/{kind}@{version}"
+    if "schema" not in entries:
+        raise root.fail("the key 'schema' is missing", f"start the file with 'schema: {wanted}'")
+    found = entries["schema"].text()
+    if found != wanted:
+        raise entries["schema"].fail(f"this is a {found!r} file", f"expected {wanted!r}")

@@ -1,0 +1,203 @@
+"""The model file: a PSA as declared, before an instance gives it numbers."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from cosmic_opt.errors import Where, nearest
+from cosmic_opt.psa.document import Entry, expect_schema, read_yaml
+from cosmic_opt.psa.domain import DivisorsOf, Domain, Explicit, PowersOf, Range, Value
+from cosmic_opt.psa.expr import Syntax
+from cosmic_opt.psa.parse import KEYWORDS, parse_rule
+from cosmic_opt.units import Unit
+
+STACKS = ("workload", "collective", "network", "compute")
+_UNITS = {
+    "bytes": Unit.BYTES,
+    "bytes/s": Unit.BYTES_PER_S,
+    "FLOP/s": Unit.FLOP_PER_S,
+    "time": Unit.TIME,
+    "dollars": Unit.DOLLARS,
+}
+
+
+@dataclass(frozen=True)
+class Rule:
+    """A declared rule, parsed but not bound."""
+
+    name: str
+    text: str
+    syntax: Syntax
+    why: str
+    where: Where
+
+
+@dataclass(frozen=True)
+class ParameterSpec:
+    """A declared knob. `per` names the index of a family, or is None."""
+
+    name: str
+    stack: str
+    domain: Domain
+    unit: Unit
+    per: str | None
+    why: str
+    where: Where
+
+
+@dataclass(frozen=True)
+class Scope:
+    """A named choice of which parameters are free, with rules that hold in that scope only."""
+
+    name: str
+    free: tuple[str, ...]
+    rules: Mapping[str, Rule]
+    why: str
+
+
+@dataclass(frozen=True)
+class ModelSpec:
+    """A whole model file. `indices` maps an index to the datum that gives its size."""
+
+    name: str
+    why: str
+    indices: Mapping[str, str]
+    parameters: Mapping[str, ParameterSpec]
+    rules: Mapping[str, Rule]
+    scopes: Mapping[str, Scope]
+    where: Where
+
+
+def read_model(text: str, file: str) -> ModelSpec:
+    """Return the model that `text` declares.
+
+    Raises:
+        SpecError: with file, line and key.
+    """
+    root = read_yaml(text, file)
+    expect_schema(root, "model")
+    entries = root.fields(
+        required=("schema", "name", "parameters"),
+        optional=("why", "source", "indices", "constraints", "scopes"),
+    )
+    indices = {key: entry.text() for key, entry in entries["indices"].mapping().items()} if "indices" in entries else {}
+    parameters = {key: _parameter(key, entry, indices) for key, entry in entries["parameters"].mapping().items()}
+    if not parameters:
+        raise entries["parameters"].fail("a model needs at least one parameter")
+    scopes = {}
+    if "scopes" in entries:
+        scopes = {key: _scope(key, entry, parameters) for key, entry in entries["scopes"].mapping().items()}
+    return ModelSpec(
+        name=entries["name"].text(),
+        why=entries["why"].text() if "why" in entries else "",
+        indices=indices,
+        parameters=parameters,
+        rules=read_rules(entries["constraints"]) if "constraints" in entries else {},
+        scopes=scopes,
+        where=root.where,
+    )
+
+
+def read_rules(entry: Entry) -> dict[str, Rule]:
+    """Return the rules of a `constraints:` mapping: name to text, or to {rule, why}."""
+    rules = {}
+    for name, body in entry.mapping().items():
+        check_name(name, body)
+        why = ""
+        place = body
+        if isinstance(body.value, dict):
+            fields = body.fields(required=("rule",), optional=("why",))
+            place = fields["rule"]
+            why = fields["why"].text() if "why" in fields else ""
+        text = " ".join(place.text().split())
+        rules[name] = Rule(name, text, parse_rule(text, place.where), why, place.where)
+    return rules
+
+
+def check_name(name: str, entry: Entry) -> None:
+    """Refuse a name that the rule language could not read back."""
+    if not name.isidentifier() or name in KEYWORDS:
+        raise entry.fail(
+            f"{name!r} cannot be a name", "use letters, digits and '_', and no keyword of the rule language"
+        )
+
+
+def _parameter(name: str, entry: Entry, indices: Mapping[str, str]) -> ParameterSpec:
+    check_name(name, entry)
+    fields = entry.fields(required=("stack", "domain"), optional=("per", "unit", "why"))
+    stack = fields["stack"].text()
+    if stack not in STACKS:
+        raise fields["stack"].fail(f"unknown stack {stack!r}", nearest(stack, STACKS))
+    unit = Unit.NONE
+    if "unit" in fields:
+        symbol = fields["unit"].text()
+        if symbol not in _UNITS:
+            raise fields["unit"].fail(f"unknown unit {symbol!r}", nearest(symbol, _UNITS))
+        unit = _UNITS[symbol]
+    per = fields["per"].text() if "per" in fields else None
+    if per is not None and per not in indices:
+        raise fields["per"].fail(f"unknown index {per!r}", nearest(per, indices) or "declare it under 'indices:'")
+    why = fields["why"].text() if "why" in fields else ""
+    return ParameterSpec(name, stack, read_domain(fields["domain"], unit), unit, per, why, entry.where)
+
+
+def read_domain(entry: Entry, unit: Unit) -> Domain:
+    """Return a domain: a list, or one of `range`, `powers_of`, `divisors_of`."""
+    if isinstance(entry.value, list):
+        values = Explicit(tuple(read_value(item, unit) for item in entry.items()))
+        kinds = {isinstance(value, str) for value in values.values}
+        if len(kinds) > 1:
+            raise entry.fail("the domain mixes numbers and categories", "list numbers only, or categories only")
+        values.resolve({}, entry.where)
+        return values
+    forms = {"range": ("step",), "powers_of": ("from", "to"), "divisors_of": ("from", "to")}
+    keys = [key for key in entry.mapping() if key in forms]
+    if len(keys) != 1:
+        raise entry.fail("a domain is a list, or has one of range, powers_of, divisors_of", "domain: [1, 2, 4]")
+    form = keys[0]
+    required = (form, "step") if form == "range" else (form, "to") if form == "powers_of" else (form,)
+    fields = entry.fields(required=required, optional=forms[form])
+    if form == "range":
+        ends = fields["range"].items()
+        if len(ends) != 2:
+            raise fields["range"].fail("a range has two ends", "range: [50 GB/s, 500 GB/s]")
+        step = _bound(fields["step"], unit)
+        if not isinstance(step, int) or step <= 0:
+            raise fields["step"].fail("the step must be a positive number")
+        return Range(_bound(ends[0], unit), _bound(ends[1], unit), step)
+    low = _bound(fields["from"], unit) if "from" in fields else 1
+    high = _bound(fields["to"], unit) if "to" in fields else None
+    if form == "powers_of":
+        assert high is not None
+        return PowersOf(fields[form].integer(low=2), low, high)
+    return DivisorsOf(_bound(fields[form], unit), low, high)
+
+
+def _bound(entry: Entry, unit: Unit) -> int | str:
+    """Return a number, or the name of a datum that gives it."""
+    if isinstance(entry.value, str) and entry.value.strip().isidentifier():
+        return entry.value.strip()
+    return entry.quantity(unit)
+
+
+def read_value(entry: Entry, unit: Unit) -> Value:
+    """Return one value of a parameter: a number in base units, a truth value as 0 or 1, or a category."""
+    if isinstance(entry.value, bool):
+        return int(entry.value)
+    if isinstance(entry.value, str) and entry.value.strip().isidentifier():
+        return entry.value.strip()
+    return entry.quantity(unit)
+
+
+def _scope(name: str, entry: Entry, parameters: Mapping[str, ParameterSpec]) -> Scope:
+    check_name(name, entry)
+    fields = entry.fields(required=("free",), optional=("constraints", "why"))
+    free = []
+    for item in fields["free"].items():
+        parameter = item.text()
+        if parameter not in parameters:
+            raise item.fail(f"unknown parameter {parameter!r}", nearest(parameter, parameters))
+        free.append(parameter)
+    rules = read_rules(fields["constraints"]) if "constraints" in fields else {}
+    return Scope(name, tuple(free), rules, fields["why"].text() if "why" in fields else "")
