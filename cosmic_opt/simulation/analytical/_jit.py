@@ -1,0 +1,48 @@
+"""Compile a function with numba, from its cache on disk when there is a folder to keep one."""
+
+from __future__ import annotations
+
+import hashlib
+import sys
+from collections.abc import Callable
+from functools import cache
+from pathlib import Path
+from typing import Any, TypeVar, cast
+
+import numba
+
+Function = TypeVar("Function", bound=Callable[..., Any])
+
+
+def jit(function: Function) -> Function:
+    """Compile `function` in nopython mode; its compiled form is kept on disk where that is possible.
+
+    numba looks for a changed source in the function's own file only. A kernel here may inline one of this
+    package, so the cache entry also carries a digest of every source file of the package.
+    """
+    function.__qualname__ = f"{function.__qualname__}_{_sources_digest()}_{_file_digest(function)}"
+    try:
+        return cast(Function, numba.njit(cache=True, **_OPTIONS)(function))
+    except RuntimeError:  # neither the package's folder nor the user's cache folder can be written
+        return cast(Function, numba.njit(**_OPTIONS)(function))
+
+
+_OPTIONS = {"error_model": "numpy", "nogil": True}
+
+
+@cache
+def _sources_digest() -> str:
+    digest = hashlib.sha256()
+    for path in sorted(Path(__file__).parent.glob("*.py")):
+        digest.update(path.read_bytes())
+    return digest.hexdigest()[:12]
+
+
+def _file_digest(function: Callable[..., Any]) -> str:
+    path = sys.modules[function.__module__].__file__
+    return _digest(path) if path else "interactive"
+
+
+@cache
+def _digest(path: str) -> str:
+    return hashlib.sha256(Path(path).read_bytes()).hexdigest()[:12]

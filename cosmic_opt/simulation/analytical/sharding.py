@@ -1,0 +1,130 @@
+"""Compiled: weight gathers and gradient reductions of sharded or replicated data parallelism.
+
+One stage's parameters are buckets: embedding, every layer, head. A bucket is gathered, worked with and
+reduced: a flow shop of three machines in a fixed order of jobs (Conway, Maxwell and Miller 1967), forward in the order
+of the model and backward against it. Its length is exact here, because layers are equal jobs. Both kinds of
+traffic share the network, so a pass is never shorter than all its traffic. Traffic that may not overlap is part of
+the job's work. What a pass takes beyond its work is exposed.
+"""
+
+from __future__ import annotations
+
+from cosmic_opt.simulation.analytical._jit import jit
+from cosmic_opt.simulation.analytical.layout import Term, Whole
+from cosmic_opt.simulation.analytical.tables import IntArray
+from cosmic_opt.simulation.analytical.traffic import Traffic, Work, ends_of
+
+
+@jit
+def fill_sharding(whole: IntArray, work: Work, traffic: Traffic, terms: IntArray) -> None:
+    """Exposed weight gathers and gradient reductions, and the optimizer, of the stage that needs longest.
+
+    ZeRO-3 without a pipeline gathers and reduces with every micro-batch, everything else once a step.
+    """
+    pp, passes = whole[Whole.PP], 1 + 0 * whole[Whole.PP]
+    if whole[Whole.ZERO_STAGE] == 3 and pp == 1:
+        passes = whole[Whole.MICRO_BATCHES]
+    worst = -1 + 0 * pp
+    for stage in range(3):
+        if stage == 0 or pp > 3 - stage:
+            gather, gradient, gathered, reduced = _exposed(whole, work, traffic, stage)
+            optimizer = whole[Whole.OPTIMIZER_FIRST + stage]
+            if passes * (gather + gradient) + optimizer > worst:
+                worst = passes * (gather + gradient) + optimizer
+                terms[Term.GATHER] = passes * gather
+                terms[Term.GRADIENT] = passes * gradient
+                terms[Term.OPTIMIZER] = optimizer
+                terms[Term.COUNT] = passes * (gathered - gather)
+                terms[Term.COUNT + 1] = passes * (reduced - gradient)
+
+
+@jit
+def _exposed(whole: IntArray, work: Work, traffic: Traffic, stage: int) -> tuple[int, int, int, int]:
+    """Return exposed gathers and reductions of one pass, then all gathers and reductions of it.
+
+    Weights are gathered going forward by every sharded stage, and again going backward by ZeRO-3, which drops
+    them in between.
+    """
+    embed, head = ends_of(whole, stage)
+    layers = whole[Whole.LAYERS_FIRST + stage]
+    counts = (layers, embed, head)
+    again = 1 if whole[Whole.ZERO_STAGE] == 3 else 0
+    forward_gathers = layers * traffic.layer_gather + embed * traffic.embed_gather + head * traffic.head_gather
+    backward_gathers = again * (forward_gathers - embed * traffic.embed_gather)
+    reductions = layers * traffic.layer_reduce + embed * traffic.embed_reduce + head * traffic.head_reduce
+    gather, gradient = forward_gathers + backward_gathers, reductions
+    hide_gathers, hide_reductions = whole[Whole.OVERLAP_WEIGHTS], whole[Whole.OVERLAP_GRADIENTS]
+    if hide_gathers + hide_reductions > 0 and gather + gradient > 0:
+        share = again * hide_gathers
+        forward = layers * work.forward + embed * work.embed_forward + head * work.head_forward
+        backward = layers * work.backward + embed * work.embed_backward + head * work.head_backward
+        if hide_gathers > 0:
+            gather = _forward_pass(counts, work, traffic) - forward + backward_gathers
+        gathered = _backward_pass(counts, work, traffic, (share, again - share), (0, 0))
+        both = _backward_pass(counts, work, traffic, (share, again - share), (hide_reductions, 1 - hide_reductions))
+        gather += gathered - backward - backward_gathers
+        gradient = max(both, backward_gathers + reductions) - gathered
+    return gather, gradient, forward_gathers + backward_gathers, reductions
+
+
+@jit
+def _forward_pass(counts: tuple[int, int, int], work: Work, traffic: Traffic) -> int:
+    """Every gather prefetched: embedding, layers, head."""
+    layers, embed, head = counts
+    zero = 0 * traffic.layer_gather
+    clock = (zero, zero, zero)
+    clock = _advance(clock, embed, traffic.embed_gather, work.embed_forward, zero)
+    clock = _advance(clock, layers, traffic.layer_gather, work.forward, zero)
+    clock = _advance(clock, head, traffic.head_gather, work.head_forward, zero)
+    return clock[1]
+
+
+@jit
+def _backward_pass(
+    counts: tuple[int, int, int],
+    work: Work,
+    traffic: Traffic,
+    gathers: tuple[int, int],
+    reductions: tuple[int, int],
+) -> int:
+    """Head, layers, embedding (whose gradient needs no weights).
+
+    `gathers` and `reductions` say (1 or 0) whether each bucket has one beside its work, and in front of or behind it.
+    """
+    layers, embed, head = counts
+    beside, before = gathers
+    behind, after = reductions
+    zero = 0 * traffic.layer_gather
+    clock = (zero, zero, zero)
+    job = work.head_backward + before * traffic.head_gather + after * traffic.head_reduce
+    clock = _advance(clock, head, beside * traffic.head_gather, job, behind * traffic.head_reduce)
+    job = work.backward + before * traffic.layer_gather + after * traffic.layer_reduce
+    clock = _advance(clock, layers, beside * traffic.layer_gather, job, behind * traffic.layer_reduce)
+    job = work.embed_backward + after * traffic.embed_reduce
+    clock = _advance(clock, embed, zero, job, behind * traffic.embed_reduce)
+    return clock[2]
+
+
+@jit
+def _advance(clock: tuple[int, int, int], count: int, gather: int, work: int, reduction: int) -> tuple[int, int, int]:
+    """Return when the machines gather, work and reduce are free after `count` more equal jobs.
+
+    The longest path changes machine at the first or the last of equal jobs (it is linear in where it does).
+    """
+    gathered, worked, reduced = clock
+    if count == 0:
+        return gathered + 0 * gather, worked + 0 * work, reduced + 0 * reduction
+    through = max(
+        gather + work + count * reduction,
+        gather + count * work + reduction,
+        count * gather + work + reduction,
+    )
+    return (
+        gathered + count * gather,
+        max(worked + count * work, gathered + max(gather + count * work, count * gather + work)),
+        max(
+            reduced + count * reduction,
+            worked + max(work + count * reduction, count * work + reduction),
+            gathered + through,
+        ),
+    )

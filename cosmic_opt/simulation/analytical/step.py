@@ -1,0 +1,126 @@
+"""Compiled: one training step from a prepared row and one option vector per dimension.
+
+Sources: pipeline, Narayanan 2021 (1F1B: the slowest stage works every micro-batch, every other one pass);
+tensor and sequence parallelism, Shoeybi 2019 and Korthikanti 2022; sharding, Rajbhandari 2020 (ZeRO).
+
+All arithmetic is integer and made of sums, products with counts, and maxima; exposures are subtracted only
+from a total that contains the same compute, so the step is non-decreasing in every tick that goes in.
+The functions also run on float64 arrays, which is how an overflow is recognised.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from cosmic_opt.simulation.analytical._jit import jit
+from cosmic_opt.simulation.analytical.layout import HIDDEN, LIMIT_TICKS, TERMS, Term, Whole
+from cosmic_opt.simulation.analytical.sharding import fill_sharding
+from cosmic_opt.simulation.analytical.tables import IntArray
+from cosmic_opt.simulation.analytical.traffic import (
+    Traffic,
+    Work,
+    collect_traffic,
+    collect_work,
+    ends_of,
+    synchronise,
+)
+
+TOO_LONG = 2**63 - 1
+"""The time of a step beyond LIMIT_TICKS."""
+
+_TERMS_AND_HIDDEN = len(TERMS) + len(HIDDEN)
+
+
+@jit
+def compose(whole: IntArray, vectors: IntArray, terms: IntArray) -> int:
+    """Return the ticks of the step, and fill `terms` [11 + 2] with its parts and what is hidden.
+
+    Args:
+        whole: A prepared row, [W].
+        vectors: An option vector per dimension, [D, K].
+        terms: Written: `Term` parts, which sum to the result, then hidden gathers and hidden reductions.
+
+    Returns:
+        Non-decreasing in every entry of `vectors`; TOO_LONG (terms undefined) beyond LIMIT_TICKS.
+    """
+    if _ceiling(whole, vectors) >= LIMIT_TICKS:
+        shadow = _step(whole.astype(np.float64), vectors.astype(np.float64), np.empty(_TERMS_AND_HIDDEN))
+        if not shadow < LIMIT_TICKS:
+            return TOO_LONG
+    return int(_step(whole, vectors, terms))
+
+
+@jit
+def _ceiling(whole: IntArray, vectors: IntArray) -> float:
+    """A coarse upper bound of the step, in floating point: most rows need no second look."""
+    compute = 0.0
+    for position in range(Whole.FORWARD, Whole.OPTIMIZER_LAST + 1):
+        compute += whole[position]
+    network = 0.0
+    for dim in range(vectors.shape[0]):
+        for slot in range(vectors.shape[1]):
+            network += vectors[dim, slot]
+    buckets = float(whole[Whole.MICRO_BATCHES] + whole[Whole.PP]) * (whole[Whole.LAYERS] + 2)
+    return buckets * (3 * compute + 32 * whole[Whole.CHUNKS] * network)
+
+
+@jit
+def _step(whole: IntArray, vectors: IntArray, terms: IntArray) -> int:
+    terms[:] = 0
+    pp = whole[Whole.PP]
+    traffic = collect_traffic(whole, vectors)
+    work = collect_work(whole, traffic)
+    slowest, longest = 0, _stage_pass(whole, work, traffic, 0)
+    for stage in range(1, 3):
+        if pp > 3 - stage:
+            ticks = _stage_pass(whole, work, traffic, stage)
+            if ticks > longest:
+                slowest, longest = stage, ticks
+    _fill_pipeline(whole, traffic, slowest, terms)
+    ends = work.embed_forward + work.embed_backward + work.head_forward + work.head_backward
+    every = whole[Whole.LAYERS] * (work.forward + work.backward) + ends
+    if pp > 1:
+        every += 2 * pp * traffic.send
+    terms[Term.BUBBLE] = every - longest
+    fill_sharding(whole, work, traffic, terms)
+    total = terms[0]
+    for term in range(1, Term.COUNT):
+        total += terms[term]
+    return total
+
+
+@jit
+def _stage_pass(whole: IntArray, work: Work, traffic: Traffic, stage: int) -> int:
+    """One micro-batch forward and backward through a stage; with a pipeline also one send each way."""
+    embed, head = ends_of(whole, stage)
+    ticks = whole[Whole.LAYERS_FIRST + stage] * (work.forward + work.backward)
+    ticks += embed * (work.embed_forward + work.embed_backward) + head * (work.head_forward + work.head_backward)
+    if whole[Whole.PP] > 1:
+        ticks += 2 * traffic.send
+    return ticks
+
+
+@jit
+def _fill_pipeline(whole: IntArray, traffic: Traffic, stage: int, terms: IntArray) -> None:
+    """Every micro-batch through the slowest stage, by cause."""
+    embed, head = ends_of(whole, stage)
+    batches = whole[Whole.MICRO_BATCHES]
+    layers = batches * whole[Whole.LAYERS_FIRST + stage]
+    recompute = whole[Whole.RECOMPUTE]
+    terms[Term.FORWARD] = layers * whole[Whole.FORWARD]
+    terms[Term.BACKWARD] = layers * whole[Whole.BACKWARD]
+    if recompute == 1:
+        terms[Term.RECOMPUTE] = layers * whole[Whole.SELECTIVE]
+    if recompute == 2:
+        terms[Term.RECOMPUTE] = layers * whole[Whole.FORWARD]
+    terms[Term.ENDS] = batches * (
+        embed * (whole[Whole.EMBED_FORWARD] + whole[Whole.EMBED_BACKWARD])
+        + head * (whole[Whole.HEAD_FORWARD] + whole[Whole.HEAD_BACKWARD])
+    )
+    calls = 6 if recompute == 2 else 4
+    ends = batches * whole[Whole.VOCABULARY_PARALLEL] * (embed + head)
+    terms[Term.TENSOR] = (layers * calls + ends) * synchronise(traffic)
+    gathers = 3 if recompute > 0 else 2
+    terms[Term.SEQUENCE] = layers * (gathers * traffic.keys_gather + traffic.keys_reduce)
+    if whole[Whole.PP] > 1:
+        terms[Term.SENDS] = batches * 2 * traffic.send

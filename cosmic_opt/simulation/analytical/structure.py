@@ -1,0 +1,242 @@
+"""Compiled: what a design's degrees, shape and job fix before any network option is chosen."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from cosmic_opt.simulation.analytical._jit import jit
+from cosmic_opt.simulation.analytical.layout import (
+    CATEGORIES,
+    LIMIT_TICKS,
+    Link,
+    Payload,
+    Reduction,
+    Scalar,
+    Status,
+    Whole,
+)
+from cosmic_opt.simulation.analytical.tables import FloatArray, IntArray, PhaseTables, Rates
+
+_BLUECONNECT = CATEGORIES["multidim"].index("blueconnect")
+
+
+@jit
+def prepare_row(
+    tables: PhaseTables,
+    rates: Rates,
+    inputs: IntArray,
+    whole: IntArray,
+    payload: FloatArray,
+    links: IntArray,
+) -> int:
+    """Fill one row of `whole` [W], `payload` [D, P] and `links` [D, L] from `inputs` [Scalar.COUNT + D].
+
+    Returns the row's `Status`, which is also in `whole`.
+    """
+    whole[Whole.STATUS] = _place(tables, inputs, payload, links) if _valid(inputs) else Status.OUTSIDE
+    if whole[Whole.STATUS] == Status.OK:
+        _count(rates, inputs, whole)
+        _compute(rates, inputs, whole)
+        _update(rates, inputs, whole)
+        _fill_payload(rates, inputs, payload, links)
+    return int(whole[Whole.STATUS])
+
+
+@jit
+def _valid(inputs: IntArray) -> bool:
+    """Degrees, sizes and chunks are at least 1, codes and flags within their range."""
+    for scalar in (Scalar.DP, Scalar.TP, Scalar.PP, Scalar.SP, Scalar.MICRO_BATCH, Scalar.CHUNKS):
+        if inputs[scalar] < 1:
+            return False
+    if not (0 <= inputs[Scalar.ZERO_STAGE] <= 3 and 0 <= inputs[Scalar.RECOMPUTE] <= 2):
+        return False
+    for scalar in (
+        Scalar.MULTIDIM,
+        Scalar.SEQUENCE_PARALLEL,
+        Scalar.OVERLAP_GRADIENTS,
+        Scalar.OVERLAP_WEIGHTS,
+    ):
+        if not 0 <= inputs[scalar] <= 1:
+            return False
+    return True
+
+
+@jit
+def to_ticks(ticks: float) -> int:
+    """Round a primitive to the nearest tick, once; what exceeds the range is held at its end."""
+    return int(np.rint(min(ticks, LIMIT_TICKS)))
+
+
+@jit
+def _count(rates: Rates, inputs: IntArray, whole: IntArray) -> None:
+    """Micro-batches, flags and layers per stage (`workloads.parallelism.stage_layers`)."""
+    sequences = inputs[Scalar.DP] * inputs[Scalar.MICRO_BATCH]
+    pp = inputs[Scalar.PP]
+    whole[Whole.MICRO_BATCHES] = (rates.global_batch + sequences - 1) // sequences
+    whole[Whole.PP] = pp
+    whole[Whole.CHUNKS] = inputs[Scalar.CHUNKS]
+    whole[Whole.BLUECONNECT] = inputs[Scalar.MULTIDIM] == _BLUECONNECT
+    whole[Whole.ZERO_STAGE] = inputs[Scalar.ZERO_STAGE]
+    whole[Whole.RECOMPUTE] = inputs[Scalar.RECOMPUTE]
+    whole[Whole.SEQUENCE_PARALLEL] = inputs[Scalar.SEQUENCE_PARALLEL]
+    whole[Whole.OVERLAP_GRADIENTS] = inputs[Scalar.OVERLAP_GRADIENTS]
+    whole[Whole.OVERLAP_WEIGHTS] = inputs[Scalar.OVERLAP_WEIGHTS]
+    whole[Whole.VOCABULARY_PARALLEL] = rates.vocabulary_parallel
+    least = rates.layers // pp
+    extra = rates.layers - least * pp
+    middle_stages = max(pp - 2, 0)
+    whole[Whole.LAYERS] = rates.layers
+    whole[Whole.LAYERS_FIRST] = least + (extra > middle_stages)
+    whole[Whole.LAYERS_MIDDLE] = least + (extra > 0) if middle_stages > 0 else 0
+    whole[Whole.LAYERS_LAST] = least
+
+
+@jit
+def _compute(rates: Rates, inputs: IntArray, whole: IntArray) -> None:
+    """Sum each operator group's roofline times; one operator is one rounded primitive."""
+    tp = inputs[Scalar.TP]
+    tokens = inputs[Scalar.MICRO_BATCH] * rates.sequence / inputs[Scalar.SP]
+    tokens_per_rank = tokens / tp
+    divided = tokens_per_rank if inputs[Scalar.SEQUENCE_PARALLEL] else tokens
+    operators = rates.operators
+    for group in range(rates.groups.shape[0] - 1):
+        ticks = 0
+        for row in range(rates.groups[group], rates.groups[group + 1]):
+            flops = tokens_per_rank * operators[row, 0]
+            moved = tokens * operators[row, 1] + divided * operators[row, 2]
+            moved += tokens_per_rank * operators[row, 3] + operators[row, 4] / tp + operators[row, 5]
+            ticks += to_ticks(max(flops * rates.ticks_per_flop, moved * rates.ticks_per_byte))
+        whole[Whole.FORWARD + group] = ticks
+
+
+@jit
+def _update(rates: Rates, inputs: IntArray, whole: IntArray) -> None:
+    """Optimizer ticks of a first, middle and last stage: memory-bound over the parameters it owns."""
+    tp, pp = inputs[Scalar.TP], inputs[Scalar.PP]
+    shards = inputs[Scalar.DP] * inputs[Scalar.SP] if inputs[Scalar.ZERO_STAGE] > 0 else 1
+    ticks_per_parameter = rates.optimizer_bytes * rates.ticks_per_byte / shards
+    layer = rates.layer[0] / tp + rates.layer[1]
+    embedding = rates.embedding[0] / tp + rates.embedding[1]
+    head = _head_sharded(rates, pp) / tp + rates.head[1]
+    first = whole[Whole.LAYERS_FIRST] * layer + embedding
+    if pp == 1:
+        first += head
+    last = whole[Whole.LAYERS_LAST] * layer + head
+    whole[Whole.OPTIMIZER_FIRST] = to_ticks(first * ticks_per_parameter)
+    whole[Whole.OPTIMIZER_MIDDLE] = to_ticks(whole[Whole.LAYERS_MIDDLE] * layer * ticks_per_parameter)
+    whole[Whole.OPTIMIZER_LAST] = to_ticks(last * ticks_per_parameter)
+
+
+@jit
+def _head_sharded(rates: Rates, pp: int) -> float:
+    """Head parameters divided by tp; a tied output map is stored again on a last stage of its own."""
+    return rates.head[0] + (rates.tied_output if pp > 1 else 0.0)
+
+
+@jit
+def _place(tables: PhaseTables, inputs: IntArray, payload: FloatArray, links: IntArray) -> int:
+    """Nest tp, sp, dp, pp from the innermost dimension outward and look up each group's table offset.
+
+    A group takes the greatest common divisor of what it still needs and what the dimension still has: the
+    fill per prime exponent. Leaves 1 / (product of the extents in the dimensions below) in payload columns
+    TENSOR, SEQUENCE and LAYER_UP for `_fill_payload`.
+    """
+    tp, sp, dp, pp = inputs[Scalar.TP], inputs[Scalar.SP], inputs[Scalar.DP], inputs[Scalar.PP]
+    tensor_top, gradient_top = -1, -1
+    tensor_share = sequence_share = gradient_share = 1
+    for dim in range(links.shape[0]):
+        npus = inputs[Scalar.COUNT + dim]
+        if npus < 1 or npus >= tables.npus_index.shape[0] or tables.npus_index[npus] < 0:
+            return Status.OUTSIDE
+        extent_tp, extent_sp, extent_dp, extent_pp = _extents(npus, tp, sp, dp, pp)
+        tp, sp, dp, pp = tp // extent_tp, sp // extent_sp, dp // extent_dp, pp // extent_pp
+        if extent_tp * extent_sp * extent_dp * extent_pp != npus:
+            return Status.WORLD_SIZE
+        reducing = extent_sp * extent_dp
+        links[dim, Link.TENSOR] = _offset(tables, npus, extent_tp, 1)
+        links[dim, Link.SEQUENCE] = _offset(tables, npus, extent_sp, extent_tp)
+        links[dim, Link.GRADIENT] = _offset(tables, npus, reducing, extent_tp)
+        links[dim, Link.STAGE] = _offset(tables, npus, extent_pp, extent_tp * reducing)
+        tensor_top = dim if extent_tp > 1 else tensor_top
+        gradient_top = dim if reducing > 1 else gradient_top
+        payload[dim, Payload.TENSOR] = 1 / tensor_share
+        payload[dim, Payload.SEQUENCE] = 1 / sequence_share
+        payload[dim, Payload.LAYER_UP] = 1 / gradient_share
+        tensor_share *= extent_tp
+        sequence_share *= extent_sp
+        gradient_share *= reducing
+    if tp * sp * dp * pp != 1:
+        return Status.WORLD_SIZE
+    blueconnect = inputs[Scalar.MULTIDIM] == _BLUECONNECT
+    for dim in range(links.shape[0]):
+        links[dim, Link.TENSOR_REDUCTION] = _reduction(
+            links[dim, Link.TENSOR], inputs[Scalar.SEQUENCE_PARALLEL] > 0, blueconnect, dim == tensor_top
+        )
+        links[dim, Link.GRADIENT_REDUCTION] = _reduction(
+            links[dim, Link.GRADIENT], inputs[Scalar.ZERO_STAGE] > 0, blueconnect, dim == gradient_top
+        )
+    return Status.OK
+
+
+@jit
+def _extents(npus: int, tp: int, sp: int, dp: int, pp: int) -> tuple[int, int, int, int]:
+    """Return the extents in one dimension, given what each group still needs."""
+    extent_tp = _gcd(tp, npus)
+    room = npus // extent_tp
+    extent_sp = _gcd(sp, room)
+    room //= extent_sp
+    extent_dp = _gcd(dp, room)
+    return extent_tp, extent_sp, extent_dp, _gcd(pp, room // extent_dp)
+
+
+@jit
+def _gcd(left: int, right: int) -> int:
+    if left & (left - 1) == 0 and right & (right - 1) == 0:
+        return min(left, right)
+    while right:
+        left, right = right, left % right
+    return left
+
+
+@jit
+def _offset(tables: PhaseTables, npus: int, extent: int, stride: int) -> int:
+    """Return the table offset of a group, -1 for a group of one member."""
+    if extent == 1:
+        return -1
+    place = tables.npus_index[npus] * tables.divisors + tables.divisor_index[extent]
+    return int(place * tables.divisors + tables.divisor_index[stride])
+
+
+@jit
+def _reduction(offset: int, scattered: bool, blueconnect: bool, top: bool) -> int:
+    """`scattered` groups never all-reduce: they reduce-scatter and all-gather apart."""
+    if offset < 0:
+        return Reduction.NONE
+    if scattered or (blueconnect and not top):
+        return Reduction.UP_DOWN
+    return Reduction.TOP if blueconnect else Reduction.ALL_REDUCE
+
+
+@jit
+def _fill_payload(rates: Rates, inputs: IntArray, payload: FloatArray, links: IntArray) -> None:
+    """Bytes of one chunk on every dimension; `system.multidim.plan` gives the shares."""
+    tp = inputs[Scalar.TP]
+    stream = inputs[Scalar.MICRO_BATCH] * rates.sequence / inputs[Scalar.SP] * rates.hidden_bytes
+    keys = inputs[Scalar.MICRO_BATCH] * rates.sequence * rates.kv_bytes / tp
+    layer = rates.layer[0] / tp + rates.layer[1]
+    embedding = rates.embedding[0] / tp + rates.embedding[1]
+    head = _head_sharded(rates, inputs[Scalar.PP]) / tp + rates.head[1]
+    gather_bytes = rates.weight_bytes if inputs[Scalar.ZERO_STAGE] > 0 else rates.gradient_bytes
+    chunk = 1 / inputs[Scalar.CHUNKS]
+    for dim in range(links.shape[0]):
+        whole_tensor = links[dim, Link.TENSOR_REDUCTION] == Reduction.ALL_REDUCE
+        whole_gradient = links[dim, Link.GRADIENT_REDUCTION] == Reduction.ALL_REDUCE
+        tensor = chunk if whole_tensor else payload[dim, Payload.TENSOR] * chunk
+        gradient = chunk if whole_gradient else payload[dim, Payload.LAYER_UP] * chunk
+        up, down = gradient * rates.gradient_bytes, gradient * gather_bytes
+        payload[dim, Payload.TENSOR] = stream * tensor
+        payload[dim, Payload.SEQUENCE] = keys * (payload[dim, Payload.SEQUENCE] * chunk)
+        payload[dim, Payload.LAYER_UP], payload[dim, Payload.LAYER_DOWN] = layer * up, layer * down
+        payload[dim, Payload.EMBED_UP], payload[dim, Payload.EMBED_DOWN] = embedding * up, embedding * down
+        payload[dim, Payload.HEAD_UP], payload[dim, Payload.HEAD_DOWN] = head * up, head * down
+        payload[dim, Payload.SEND] = stream / tp if inputs[Scalar.SEQUENCE_PARALLEL] else stream

@@ -1,0 +1,157 @@
+"""Compiled: what one call of every collective takes, and one micro-batch's work per layer, embedding and head.
+
+A collective of c chunks costs max(one chunk's path, max over dimensions of head + c * work + tail): work is all a
+chunk does on the dimension, head and tail the least time before its first and after its last visit. This
+holds under every order of service, is exact for one chunk and non-decreasing in every phase time.
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+from cosmic_opt.simulation.analytical._jit import jit
+from cosmic_opt.simulation.analytical.layout import Slot, Whole
+from cosmic_opt.simulation.analytical.tables import IntArray
+
+
+class Traffic(NamedTuple):
+    """Ticks of one call of every collective.
+
+    A tensor-parallel synchronisation is a reduction and a gather: with sequence parallelism a reduce-scatter and
+    an all-gather apart, without it an all-reduce and nothing. Sharded gradients alike.
+    """
+
+    tensor_reduce: int
+    tensor_gather: int
+    keys_gather: int
+    keys_reduce: int
+    send: int
+    layer_reduce: int
+    layer_gather: int
+    embed_reduce: int
+    embed_gather: int
+    head_reduce: int
+    head_gather: int
+
+
+class Work(NamedTuple):
+    """Ticks of one micro-batch in one layer, the embedding and the head, blocking communication included."""
+
+    forward: int
+    backward: int
+    embed_forward: int
+    embed_backward: int
+    head_forward: int
+    head_backward: int
+
+
+@jit
+def collect_traffic(whole: IntArray, vectors: IntArray) -> Traffic:
+    chunks = whole[Whole.CHUNKS]
+    scattered = whole[Whole.SEQUENCE_PARALLEL] != 0
+    sharded = whole[Whole.ZERO_STAGE] != 0
+    blueconnect = whole[Whole.BLUECONNECT] != 0
+    up, down = Slot.GRADIENT_UP_LATENCY, Slot.GRADIENT_DOWN_LATENCY
+    tensor = _exchange(
+        vectors,
+        (Slot.TENSOR_UP, Slot.TENSOR_UP_LATENCY, Slot.TENSOR_DOWN, Slot.TENSOR_DOWN_LATENCY),
+        chunks,
+        scattered,
+        blueconnect,
+    )
+    layer = _exchange(vectors, (Slot.LAYER_UP, up, Slot.LAYER_DOWN, down), chunks, sharded, blueconnect)
+    embed = _exchange(vectors, (Slot.EMBED_UP, up, Slot.EMBED_DOWN, down), chunks, sharded, blueconnect)
+    head = _exchange(vectors, (Slot.HEAD_UP, up, Slot.HEAD_DOWN, down), chunks, sharded, blueconnect)
+    return Traffic(
+        tensor_reduce=tensor[0],
+        tensor_gather=tensor[1],
+        keys_gather=_one_way(vectors, Slot.SEQUENCE_DOWN, Slot.SEQUENCE_DOWN_LATENCY, chunks),
+        keys_reduce=_one_way(vectors, Slot.SEQUENCE_UP, Slot.SEQUENCE_UP_LATENCY, chunks),
+        send=_send(vectors),
+        layer_reduce=layer[0],
+        layer_gather=layer[1],
+        embed_reduce=embed[0],
+        embed_gather=embed[1],
+        head_reduce=head[0],
+        head_gather=head[1],
+    )
+
+
+@jit
+def _exchange(
+    vectors: IntArray, slots: tuple[int, int, int, int], chunks: int, apart: bool, blueconnect: bool
+) -> tuple[int, int]:
+    """Return the ticks of a reduction and of a gather; of an all-reduce and 0 unless they run `apart`."""
+    up, up_latency, down, down_latency = slots
+    if apart:
+        return _one_way(vectors, up, up_latency, chunks), _one_way(vectors, down, down_latency, chunks)
+    if blueconnect:
+        return _up_and_down(vectors, slots, chunks), 0 * chunks
+    return _one_way(vectors, up, up_latency, chunks), 0 * chunks
+
+
+@jit
+def _one_way(vectors: IntArray, serial: int, latency: int, chunks: int) -> int:
+    """Every dimension is visited once: one chunk's path, and the others behind it on the widest dimension."""
+    path = widest = vectors[0, serial]
+    path += vectors[0, latency]
+    for dim in range(1, vectors.shape[0]):
+        path += vectors[dim, serial] + vectors[dim, latency]
+        widest = max(widest, vectors[dim, serial])
+    return path + (chunks - 1) * widest
+
+
+@jit
+def _up_and_down(vectors: IntArray, slots: tuple[int, int, int, int], chunks: int) -> int:
+    """Max over dimensions of: the way up to it, all chunks' work on it, the way back from its last visit."""
+    up, up_latency, down, down_latency = slots
+    before = after = longest = 0 * chunks
+    for dim in range(vectors.shape[0]):
+        work = vectors[dim, up] + vectors[dim, down]
+        after += vectors[dim, down_latency]
+        longest = max(longest, before + chunks * work + after)
+        before += vectors[dim, up] + vectors[dim, up_latency]
+        after += vectors[dim, down]
+    return max(longest, before + after)
+
+
+@jit
+def _send(vectors: IntArray) -> int:
+    """The worst pair of neighbouring stages: back in the dimensions that carry, one step in the next."""
+    carried = worst = 0 * vectors[0, 0]
+    for dim in range(vectors.shape[0]):
+        worst = max(worst, carried + vectors[dim, Slot.SEND_STEP])
+        carried += vectors[dim, Slot.SEND_CARRY]
+    return worst
+
+
+@jit
+def collect_work(whole: IntArray, traffic: Traffic) -> Work:
+    """A layer synchronises twice each way over tp, and gathers keys and values (and reduces their gradients) over sp."""
+    recompute = whole[Whole.RECOMPUTE]
+    forward = whole[Whole.FORWARD] + 2 * synchronise(traffic) + traffic.keys_gather
+    backward = whole[Whole.BACKWARD] + 2 * synchronise(traffic) + traffic.keys_gather + traffic.keys_reduce
+    if recompute == 1:
+        backward += whole[Whole.SELECTIVE] + traffic.keys_gather
+    if recompute == 2:
+        backward += forward
+    text = whole[Whole.VOCABULARY_PARALLEL]
+    return Work(
+        forward=forward,
+        backward=backward,
+        embed_forward=whole[Whole.EMBED_FORWARD] + text * traffic.tensor_reduce,
+        embed_backward=whole[Whole.EMBED_BACKWARD] + text * traffic.tensor_gather,
+        head_forward=whole[Whole.HEAD_FORWARD] + text * traffic.tensor_gather,
+        head_backward=whole[Whole.HEAD_BACKWARD] + text * traffic.tensor_reduce,
+    )
+
+
+@jit
+def synchronise(traffic: Traffic) -> int:
+    return traffic.tensor_reduce + traffic.tensor_gather
+
+
+@jit
+def ends_of(whole: IntArray, stage: int) -> tuple[int, int]:
+    """Return whether (1 or 0) stage type 0 first, 1 middle, 2 last has the embedding, and the head."""
+    return 1 if stage == 0 else 0, 1 if stage == 2 or whole[Whole.PP] == 1 else 0
