@@ -22,12 +22,9 @@ def jit(function: Function) -> Function:
     """
     function.__qualname__ = f"{function.__qualname__}_{_sources_digest()}_{_file_digest(function)}"
     try:
-        return cast(Function, numba.njit(cache=True, **_OPTIONS)(function))
+        return cast(Function, numba.njit(cache=True, error_model="numpy", nogil=True)(function))
     except RuntimeError:  # neither the package's folder nor the user's cache folder can be written
-        return cast(Function, numba.njit(**_OPTIONS)(function))
-
-
-_OPTIONS = {"error_model": "numpy", "nogil": True}
+        return cast(Function, numba.njit(error_model="numpy", nogil=True)(function))
 
 
 @cache

@@ -11,12 +11,12 @@ from __future__ import annotations
 
 from cosmic_opt.simulation.analytical._jit import jit
 from cosmic_opt.simulation.analytical.layout import Term, Whole
-from cosmic_opt.simulation.analytical.tables import IntArray
+from cosmic_opt.simulation.analytical.tables import TickArray
 from cosmic_opt.simulation.analytical.traffic import Traffic, Work, ends_of
 
 
 @jit
-def fill_sharding(whole: IntArray, work: Work, traffic: Traffic, terms: IntArray) -> None:
+def fill_sharding(whole: TickArray, work: Work, traffic: Traffic, terms: TickArray) -> None:
     """Exposed weight gathers and gradient reductions, and the optimizer, of the stage that needs longest.
 
     ZeRO-3 without a pipeline gathers and reduces with every micro-batch, everything else once a step.
@@ -39,7 +39,7 @@ def fill_sharding(whole: IntArray, work: Work, traffic: Traffic, terms: IntArray
 
 
 @jit
-def _exposed(whole: IntArray, work: Work, traffic: Traffic, stage: int) -> tuple[int, int, int, int]:
+def _exposed(whole: TickArray, work: Work, traffic: Traffic, stage: int) -> tuple[int, int, int, int]:
     """Return exposed gathers and reductions of one pass, then all gathers and reductions of it.
 
     Weights are gathered going forward by every sharded stage, and again going backward by ZeRO-3, which drops

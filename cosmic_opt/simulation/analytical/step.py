@@ -15,7 +15,7 @@ import numpy as np
 from cosmic_opt.simulation.analytical._jit import jit
 from cosmic_opt.simulation.analytical.layout import HIDDEN, LIMIT_TICKS, TERMS, Term, Whole
 from cosmic_opt.simulation.analytical.sharding import fill_sharding
-from cosmic_opt.simulation.analytical.tables import IntArray
+from cosmic_opt.simulation.analytical.tables import IntArray, TickArray
 from cosmic_opt.simulation.analytical.traffic import (
     Traffic,
     Work,
@@ -51,7 +51,7 @@ def compose(whole: IntArray, vectors: IntArray, terms: IntArray) -> int:
 
 
 @jit
-def _ceiling(whole: IntArray, vectors: IntArray) -> float:
+def _ceiling(whole: TickArray, vectors: TickArray) -> float:
     """A coarse upper bound of the step, in floating point: most rows need no second look."""
     compute = 0.0
     for position in range(Whole.FORWARD, Whole.OPTIMIZER_LAST + 1):
@@ -61,11 +61,12 @@ def _ceiling(whole: IntArray, vectors: IntArray) -> float:
         for slot in range(vectors.shape[1]):
             network += vectors[dim, slot]
     buckets = float(whole[Whole.MICRO_BATCHES] + whole[Whole.PP]) * (whole[Whole.LAYERS] + 2)
-    return buckets * (3 * compute + 32 * whole[Whole.CHUNKS] * network)
+    ceiling: float = buckets * (3 * compute + 32 * whole[Whole.CHUNKS] * network)
+    return ceiling
 
 
 @jit
-def _step(whole: IntArray, vectors: IntArray, terms: IntArray) -> int:
+def _step(whole: TickArray, vectors: TickArray, terms: TickArray) -> int:
     terms[:] = 0
     pp = whole[Whole.PP]
     traffic = collect_traffic(whole, vectors)
@@ -83,17 +84,17 @@ def _step(whole: IntArray, vectors: IntArray, terms: IntArray) -> int:
         every += 2 * pp * traffic.send
     terms[Term.BUBBLE] = every - longest
     fill_sharding(whole, work, traffic, terms)
-    total = terms[0]
+    total: int = terms[0]
     for term in range(1, Term.COUNT):
         total += terms[term]
     return total
 
 
 @jit
-def _stage_pass(whole: IntArray, work: Work, traffic: Traffic, stage: int) -> int:
+def _stage_pass(whole: TickArray, work: Work, traffic: Traffic, stage: int) -> int:
     """One micro-batch forward and backward through a stage; with a pipeline also one send each way."""
     embed, head = ends_of(whole, stage)
-    ticks = whole[Whole.LAYERS_FIRST + stage] * (work.forward + work.backward)
+    ticks: int = whole[Whole.LAYERS_FIRST + stage] * (work.forward + work.backward)
     ticks += embed * (work.embed_forward + work.embed_backward) + head * (work.head_forward + work.head_backward)
     if whole[Whole.PP] > 1:
         ticks += 2 * traffic.send
@@ -101,7 +102,7 @@ def _stage_pass(whole: IntArray, work: Work, traffic: Traffic, stage: int) -> in
 
 
 @jit
-def _fill_pipeline(whole: IntArray, traffic: Traffic, stage: int, terms: IntArray) -> None:
+def _fill_pipeline(whole: TickArray, traffic: Traffic, stage: int, terms: TickArray) -> None:
     """Every micro-batch through the slowest stage, by cause."""
     embed, head = ends_of(whole, stage)
     batches = whole[Whole.MICRO_BATCHES]

@@ -11,7 +11,7 @@ from typing import NamedTuple
 
 from cosmic_opt.simulation.analytical._jit import jit
 from cosmic_opt.simulation.analytical.layout import Slot, Whole
-from cosmic_opt.simulation.analytical.tables import IntArray
+from cosmic_opt.simulation.analytical.tables import TickArray
 
 
 class Traffic(NamedTuple):
@@ -46,7 +46,8 @@ class Work(NamedTuple):
 
 
 @jit
-def collect_traffic(whole: IntArray, vectors: IntArray) -> Traffic:
+def collect_traffic(whole: TickArray, vectors: TickArray) -> Traffic:
+    """Compose every collective from the option vectors of all dimensions [D, K]."""
     chunks = whole[Whole.CHUNKS]
     scattered = whole[Whole.SEQUENCE_PARALLEL] != 0
     sharded = whole[Whole.ZERO_STAGE] != 0
@@ -79,7 +80,7 @@ def collect_traffic(whole: IntArray, vectors: IntArray) -> Traffic:
 
 @jit
 def _exchange(
-    vectors: IntArray, slots: tuple[int, int, int, int], chunks: int, apart: bool, blueconnect: bool
+    vectors: TickArray, slots: tuple[int, int, int, int], chunks: int, apart: bool, blueconnect: bool
 ) -> tuple[int, int]:
     """Return the ticks of a reduction and of a gather; of an all-reduce and 0 unless they run `apart`."""
     up, up_latency, down, down_latency = slots
@@ -91,18 +92,19 @@ def _exchange(
 
 
 @jit
-def _one_way(vectors: IntArray, serial: int, latency: int, chunks: int) -> int:
+def _one_way(vectors: TickArray, serial: int, latency: int, chunks: int) -> int:
     """Every dimension is visited once: one chunk's path, and the others behind it on the widest dimension."""
     path = widest = vectors[0, serial]
     path += vectors[0, latency]
     for dim in range(1, vectors.shape[0]):
         path += vectors[dim, serial] + vectors[dim, latency]
         widest = max(widest, vectors[dim, serial])
-    return path + (chunks - 1) * widest
+    ticks: int = path + (chunks - 1) * widest
+    return ticks
 
 
 @jit
-def _up_and_down(vectors: IntArray, slots: tuple[int, int, int, int], chunks: int) -> int:
+def _up_and_down(vectors: TickArray, slots: tuple[int, int, int, int], chunks: int) -> int:
     """Max over dimensions of: the way up to it, all chunks' work on it, the way back from its last visit."""
     up, up_latency, down, down_latency = slots
     before = after = longest = 0 * chunks
@@ -116,9 +118,10 @@ def _up_and_down(vectors: IntArray, slots: tuple[int, int, int, int], chunks: in
 
 
 @jit
-def _send(vectors: IntArray) -> int:
+def _send(vectors: TickArray) -> int:
     """The worst pair of neighbouring stages: back in the dimensions that carry, one step in the next."""
-    carried = worst = 0 * vectors[0, 0]
+    worst: int = 0 * vectors[0, 0]
+    carried = worst
     for dim in range(vectors.shape[0]):
         worst = max(worst, carried + vectors[dim, Slot.SEND_STEP])
         carried += vectors[dim, Slot.SEND_CARRY]
@@ -126,8 +129,12 @@ def _send(vectors: IntArray) -> int:
 
 
 @jit
-def collect_work(whole: IntArray, traffic: Traffic) -> Work:
-    """A layer synchronises twice each way over tp, and gathers keys and values (and reduces their gradients) over sp."""
+def collect_work(whole: TickArray, traffic: Traffic) -> Work:
+    """Add blocking communication to compute.
+
+    A layer synchronises twice each way over tp. Over sp it gathers keys and values each way, and reduces their
+    gradients.
+    """
     recompute = whole[Whole.RECOMPUTE]
     forward = whole[Whole.FORWARD] + 2 * synchronise(traffic) + traffic.keys_gather
     backward = whole[Whole.BACKWARD] + 2 * synchronise(traffic) + traffic.keys_gather + traffic.keys_reduce
@@ -148,10 +155,11 @@ def collect_work(whole: IntArray, traffic: Traffic) -> Work:
 
 @jit
 def synchronise(traffic: Traffic) -> int:
+    """Return the ticks of one tensor-parallel synchronisation."""
     return traffic.tensor_reduce + traffic.tensor_gather
 
 
 @jit
-def ends_of(whole: IntArray, stage: int) -> tuple[int, int]:
+def ends_of(whole: TickArray, stage: int) -> tuple[int, int]:
     """Return whether (1 or 0) stage type 0 first, 1 middle, 2 last has the embedding, and the head."""
     return 1 if stage == 0 else 0, 1 if stage == 2 or whole[Whole.PP] == 1 else 0
