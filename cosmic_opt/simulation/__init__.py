@@ -1,0 +1,1 @@
+"""Time: how long collectives and training steps take on a given design."""

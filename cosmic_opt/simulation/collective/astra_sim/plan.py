@@ -1,0 +1,156 @@
+"""Chunks of a collective and the phases each goes through."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from functools import partial
+from math import prod
+
+import numpy as np
+
+from cosmic_opt.errors import InfeasibleError
+from cosmic_opt.simulation.collective.astra_sim.algorithms import Costs, halving_doubling_finish, ring_finish
+from cosmic_opt.simulation.collective.astra_sim.case import (
+    DEFAULT_INVOLVED_DIMS,
+    AstraCase,
+    Implementation,
+    group_failure,
+    parse_implementation,
+)
+from cosmic_opt.simulation.collective.astra_sim.direct import direct_finish
+from cosmic_opt.simulation.collective.astra_sim.edges import Edges, Fabric
+from cosmic_opt.simulation.collective.astra_sim.schedule import Finish, Phase
+from cosmic_opt.simulation.collective.astra_sim.trees import tree_finish
+
+SUBGROUP_DELAY_NS = 10
+"""A communicator group smaller than the machine is charged this instead of the endpoint delay."""
+
+
+@dataclass(frozen=True, slots=True)
+class Chunks:
+    """How a collective is cut: `count` chunks of `size_bytes` each; the last one is not shortened."""
+
+    count: int
+    size_bytes: int
+
+
+def cut(case: AstraCase) -> Chunks:
+    """Return the chunks: size // splits bytes each, as many as it takes.
+
+    Except in an all-gather, a chunk has at least one byte per NPU of the machine, and then there are exactly
+    `splits` chunks.
+    """
+    size, total = case.size_bytes // case.chunks, prod(case.npus_per_dim)
+    if size < total and case.collective != "all_gather":
+        return Chunks(case.chunks, total)
+    return Chunks(-(-case.size_bytes // size), size)
+
+
+def machine_plan(case: AstraCase, fabric: Fabric) -> tuple[tuple[Phase, ...], tuple[Phase, ...]]:
+    """Return the phases of even and of odd chunks when all NPUs take part.
+
+    They differ where a double binary tree swaps its two trees from one phase to the next.
+    """
+    implementations = [parse_implementation(name) for name in case.algorithms]
+    costs = Costs(case.endpoint_delay_ns, case.memory_gb_per_s)
+    if implementations[0].flat:
+        everyone = tuple(range(fabric.npus))
+        return _flat_plans(case, implementations[0], fabric.edges(everyone, rows=1), costs, subgroup=False)
+    stages = tuple(_stages(case, len(implementations)))
+    if not stages:
+        raise InfeasibleError("ASTRA-sim gives no time: no dimension is involved", hint="involve a dimension")
+    used = {dim for dim, _ in stages}
+    fold = all(implementations[dim].kind != "double_binary_tree" for dim in used)
+    edges, members = dict[int, Edges](), dict[int, np.ndarray[tuple[int, ...], np.dtype[np.int64]]]()
+    for dim in used:
+        grid = np.arange(fabric.npus).reshape(fabric.npus_per_dim[::-1])
+        rings = np.moveaxis(grid, -1 - dim, -1).reshape(-1, fabric.npus_per_dim[dim])
+        edges[dim] = fabric.edges(rings[0].tolist(), rows=1)
+        if not fold:
+            edges[dim] = edges[dim].unfolded()
+        members[dim] = np.zeros((1, 1), dtype=np.int64) if fold else rings
+    plans, tree_turn = list[tuple[Phase, ...]](), dict.fromkeys(used, 0)
+    for _ in range(2):
+        data, phases = cut(case).size_bytes, list[Phase]()
+        for dim, collective in stages:
+            finish, left = _phase(
+                implementations[dim], collective, edges[dim], data, costs, tree_turn[dim] % 2 == 1, subgroup=False
+            )
+            phases.append(Phase(dim, collective, edges[dim].members, data, members[dim], finish))
+            tree_turn[dim] += 1
+            data = left
+        plans.append(tuple(phases))
+    return plans[0], plans[1]
+
+
+def group_plan(case: AstraCase, edges: Edges) -> tuple[tuple[Phase, ...], tuple[Phase, ...]]:
+    """Return the phases of even and odd chunks of a communicator group smaller than the machine.
+
+    It is one flat ring in listed order, whatever the dimensions; with more than one entry in the implementation
+    list its algorithm is `ring`.
+    """
+    implementation = parse_implementation(case.algorithms[0])
+    if len(case.algorithms) > 1:
+        implementation = Implementation("ring", None, flat=False)
+    if implementation.kind == "double_binary_tree":
+        raise InfeasibleError(
+            "ASTRA-sim gives no time: doubleBinaryTree on a communicator group reads a ring as a tree",
+            hint="use ring for communicator groups",
+        )
+    costs = Costs(SUBGROUP_DELAY_NS, case.memory_gb_per_s)
+    return _flat_plans(case, implementation, edges, costs, subgroup=True)
+
+
+def _flat_plans(
+    case: AstraCase, implementation: Implementation, edges: Edges, costs: Costs, *, subgroup: bool
+) -> tuple[tuple[Phase, ...], tuple[Phase, ...]]:
+    data = cut(case).size_bytes
+    finish, _ = _phase(implementation, case.collective, edges, data, costs, root_is_first=False, subgroup=subgroup)
+    members = np.arange(edges.rows, dtype=np.int64)[None, :]
+    plan = (Phase(0, case.collective, edges.members, data, members, finish),)
+    return plan, plan
+
+
+def _stages(case: AstraCase, listed: int) -> Iterator[tuple[int, str]]:
+    """Yield (dimension, collective) in order; a list of implementations shorter than the network drops dims."""
+    if case.involved_dims is not None:
+        flags = case.involved_dims
+    else:
+        flags = (True,) * (listed if case.groups else DEFAULT_INVOLVED_DIMS)
+    dims = [dim for dim in range(min(listed, len(flags))) if flags[dim]]
+    if case.collective != "all_reduce" or case.multidim == "baseline":
+        order = reversed(dims) if case.collective == "all_gather" else dims
+        yield from ((dim, case.collective) for dim in order)
+        return
+    yield from ((dim, "reduce_scatter") for dim in dims[:-1])
+    yield from ((dim, "all_reduce") for dim in dims[-1:])
+    yield from ((dim, "all_gather") for dim in reversed(dims[:-1]))
+
+
+def _phase(
+    implementation: Implementation,
+    collective: str,
+    edges: Edges,
+    data_bytes: int,
+    costs: Costs,
+    root_is_first: bool,
+    *,
+    subgroup: bool,
+) -> tuple[Finish, int]:
+    """Return the finish function of a phase and the bytes per NPU that it leaves.
+
+    A double binary tree runs an all-reduce whatever was asked for, so it leaves what it was given.
+    """
+    npus = edges.members
+    reason = group_failure(implementation, collective, npus)
+    if reason is not None:
+        raise InfeasibleError(f"ASTRA-sim gives no time: {reason}", hint="use ring or direct")
+    left = {"reduce_scatter": data_bytes // npus, "all_gather": data_bytes * npus}.get(collective, data_bytes)
+    if implementation.kind == "double_binary_tree":
+        return partial(tree_finish, edges, data_bytes, costs, root_is_first=root_is_first), data_bytes
+    if implementation.kind == "direct":
+        window = implementation.window or npus - 1
+        return partial(direct_finish, collective, edges, data_bytes, costs, window=window, subgroup=subgroup), left
+    finish = ring_finish if implementation.kind == "ring" else halving_doubling_finish
+    return partial(finish, collective, edges, data_bytes, costs), left

@@ -1,0 +1,88 @@
+"""Profile `link`: the analytical closed form of a chunked collective on links that are shared honestly."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from fractions import Fraction
+from math import prod
+
+from cosmic_opt.simulation.collective.result import CollectiveResult, PhaseTiming, bus_bandwidth
+from cosmic_opt.system.multidim import plan
+from cosmic_opt.system.network import Network
+from cosmic_opt.system.phase import phase_cost
+
+
+def link_collective(
+    network: Network,
+    collective: str,
+    algorithms: Sequence[str],
+    size_bytes: int,
+    multidim: str,
+    chunks: int,
+    extents: Sequence[int],
+    strides: Sequence[int],
+) -> CollectiveResult:
+    """Return the time of `chunks` equal chunks; `size_bytes` is the full buffer.
+
+    Each phase's serialisation and latency are rounded once to the nearest tick.
+    """
+    phases = tuple(
+        _timing(
+            network, algorithms, Fraction(size_bytes, chunks), part.dim, part.collective, part.share, extents, strides
+        )
+        for part in plan(collective, multidim, extents)
+    )
+    time_ticks = chunked_time_ticks(phases, chunks)
+    npus = prod(extents)
+    return CollectiveResult(
+        profile="link",
+        npus=npus,
+        chunks=chunks,
+        time_ticks=time_ticks,
+        first_npu_time_ticks=time_ticks,
+        phases=phases,
+        bus_bandwidth_bytes_per_s=bus_bandwidth(collective, npus, size_bytes, time_ticks),
+    )
+
+
+def chunked_time_ticks(phases: Sequence[PhaseTiming], chunks: int) -> int:
+    """Return max(path, max over dimensions of head + chunks · work + tail).
+
+    A phase occupies its dimension for its serialisation; its latency delays the chunk alone. `path` is one chunk's
+    own time, `work` all its serialisation on a dimension, `head` and `tail` its time before the first and after
+    the last. No order of service is faster, and one chunk takes exactly this.
+    """
+    times = [phase.time_ticks for phase in phases]
+    longest = sum(times)
+    for dim in {phase.dim for phase in phases}:
+        visits = [i for i, phase in enumerate(phases) if phase.dim == dim]
+        work = sum(phases[i].serialisation_ticks or 0 for i in visits)
+        head = sum(times[: visits[0]])
+        tail = (phases[visits[-1]].latency_ticks or 0) + sum(times[visits[-1] + 1 :])
+        longest = max(longest, head + chunks * work + tail)
+    return longest
+
+
+def _timing(
+    network: Network,
+    algorithms: Sequence[str],
+    chunk_bytes: Fraction,
+    dim: int,
+    collective: str,
+    share: Fraction,
+    extents: Sequence[int],
+    strides: Sequence[int],
+) -> PhaseTiming:
+    dimension = network.dimensions[dim]
+    cost = phase_cost(dimension.topology, algorithms[dim], collective, dimension.npus, extents[dim], strides[dim])
+    latency_ticks = cost.hops * dimension.latency_ticks
+    serialisation_ticks = dimension.serialisation_ticks(cost.load * share * chunk_bytes)
+    return PhaseTiming(
+        dim=dim,
+        collective=collective,
+        payload_bytes=round(share * chunk_bytes),
+        time_ticks=latency_ticks + serialisation_ticks,
+        hops=cost.hops,
+        latency_ticks=latency_ticks,
+        serialisation_ticks=serialisation_ticks,
+    )
