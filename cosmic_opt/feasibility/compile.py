@@ -46,7 +46,7 @@ def compile_layers(model: LoweredModel, order: Sequence[int]) -> list[Layer]:
     Raises:
         LimitError: a layer outgrows memory, or a sum outgrows 62 bits.
     """
-    inside = set(order)
+    inside = {column for column in order if len(model.allowed[column]) > 1}
     constraints = [constraint for constraint in model.all_constraints() if set(constraint.columns) & inside]
     frontier = _Frontier(model, order, constraints)
     return [frontier.advance(position) for position in range(len(order))]
@@ -172,8 +172,8 @@ class _Frontier:
         settled = total == SETTLED
         column = self.order[position]
         if column in body.columns:
-            row = np.array(weights[body.columns.index(column)], dtype=np.int64)[known["code", column]]
-            total[~settled] = total[~settled] * row[~settled] if product else total[~settled] + row[~settled]
+            own = np.array(weights[body.columns.index(column)], dtype=np.int64)[known["code", column]]
+            total[~settled] = total[~settled] * own[~settled] if product else total[~settled] + own[~settled]
         return total, settled
 
     def _rest(self, body: Linear | Product, position: int) -> tuple[int, int]:

@@ -10,6 +10,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import cached_property
 
 import numpy as np
 from numpy.typing import NDArray
@@ -17,8 +18,8 @@ from numpy.typing import NDArray
 from cosmic_opt.errors import LimitError
 from cosmic_opt.ir.model import Conditional, Constraint, IRColumn, Linear, LoweredModel, Origin, Product, Table, Weights
 from cosmic_opt.ir.passes.forms import (
+    Columns,
     Function,
-    columns_of,
     exponent_equations,
     factor_values,
     monomial,
@@ -67,6 +68,11 @@ class _Lowering:
     helpers: dict[Term, _Helper] = field(default_factory=dict)
     deferred: list[tuple[Term, Term | None, Origin]] = field(default_factory=list)
     deferring: bool = True
+
+    @cached_property
+    def terms(self) -> Columns:
+        """The design columns as terms, by name."""
+        return {column.name: column.term for column in self.parameter_set.columns}
 
     def run(self) -> LoweredModel:
         for column in self.parameter_set.columns:
@@ -130,7 +136,7 @@ class _Lowering:
         """A relation, in the first form that fits it."""
         operator = term.operator
         combinations = self.combinations(term.columns)
-        if guard is None and len(term.columns) == 1 and columns_of(term):
+        if guard is None and len(term.columns) == 1:
             self.tabulate(term, None, origin)
         elif (operator == "==" and self.as_exponents(term, guard, origin)) or (
             operator in ("==", "<=", "<", ">=", ">") and self.as_linear(term, guard, origin)
@@ -168,7 +174,7 @@ class _Lowering:
         (a, left), (b, right) = left_side, right_side
         if len(left) + len(right) < 2:
             return False
-        equations = exponent_equations(factor_values(left), factor_values(right), (a, b))
+        equations = exponent_equations(factor_values(left, self.terms), factor_values(right, self.terms), (a, b))
         if equations is None:
             return False
         for weights, target in equations:
@@ -180,9 +186,9 @@ class _Lowering:
         if any(is_category(operand) for operand in term.operands):
             return False
         parts = [*summands(term.operands[0]), *summands(term.operands[1], -1)]
-        if any(len(part.columns) > 1 or (part.columns and not columns_of(part)) for _, part in parts):
+        if any(len(part.columns) > 1 for _, part in parts):
             return False
-        constant, weights = _gather(parts)
+        constant, weights = _gather(parts, self.terms)
         low, high = _range_of(term.operator, -constant)
         self.add(self.linear(weights, low, high, origin), guard, origin)
         return True
@@ -197,7 +203,7 @@ class _Lowering:
             if form is None or not isinstance(other, Constant) or not isinstance(other.value, int):
                 continue
             constant, factors = form
-            values = factor_values(factors)
+            values = factor_values(factors, self.terms)
             if constant <= 0 or len(values) < 2 or min(min(row) for row in values.values()) < 0:
                 continue
             low, high = _range_of(operator, other.value)
@@ -337,14 +343,13 @@ class _Lowering:
     def join(self, term: Apply, operands: Sequence[_Helper], name: str) -> _Helper:
         columns = [operand.column for operand in operands]
         if len(set(columns)) < len(columns):
-            columns, operands = columns[:1], operands[:1]
+            columns = columns[:1]
         rows = self.rows(columns)
         wide = magnitude(term) >= SAFE
         arrays: dict[str, Values] = {}
-        for key, column in columns_of(term).items():
-            at = 0 if key == "left" or len(columns) == 1 else 1
-            array = np.array(column.values, dtype=object if wide else np.int64)
-            arrays[key] = array[rows[:, at]]
+        for at, key in enumerate(("left", "right")[: len(operands)]):
+            array = np.array(operands[at].values, dtype=object if wide else np.int64)
+            arrays[key] = array[rows[:, min(at, len(columns) - 1)]]
         return self.define(columns, rows, evaluate(term, arrays, len(rows)), name)
 
     def define(self, inputs: Sequence[int], rows: NDArray[np.int32], values: Values, name: str) -> _Helper:
@@ -361,7 +366,7 @@ class _Lowering:
         return _Helper(column, tuple(distinct))
 
 
-def _gather(parts: Sequence[tuple[int, Term]]) -> tuple[int, Function]:
+def _gather(parts: Sequence[tuple[int, Term]], columns: Columns) -> tuple[int, Function]:
     """Return the constant and, per column, the summed weight of each code."""
     constant = 0
     weights: Function = {}
@@ -370,8 +375,8 @@ def _gather(parts: Sequence[tuple[int, Term]]) -> tuple[int, Function]:
             assert isinstance(part.value, int)
             constant += sign * part.value
             continue
-        ((name, column),) = columns_of(part).items()
-        values = tuple(sign * value for value in values_by_code(part, column))
+        (name,) = part.columns
+        values = tuple(sign * value for value in values_by_code(part, columns[name]))
         old = weights.get(name, (0,) * len(values))
         weights[name] = tuple(a + b for a, b in zip(old, values, strict=True))
     return constant, weights

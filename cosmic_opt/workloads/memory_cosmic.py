@@ -1,6 +1,6 @@
 """COSMIC's own memory footprint, exactly, for comparison with the paper's spaces.
 
-It has no optimizer state, no gradients and no attention output projection, and counts `simulated_layers`; use
+It has no optimizer state, no gradients and no attention output projection, and counts `cosmic_layers`; use
 `workloads.memory` for a footprint that a real run would have.
 """
 
@@ -33,7 +33,7 @@ def memory_per_npu_cosmic(workload: Transformer, job: TrainingJob, designs: Mapp
 
     Args:
         workload: Its width, MLP width, heads and default shape.
-        job: Batch, sequence and `simulated_layers`.
+        job: Batch, sequence and `cosmic_layers`.
         designs: Columns dp, sp, tp, pp, weight_sharded of equal length.
 
     Raises:
@@ -44,7 +44,7 @@ def memory_per_npu_cosmic(workload: Transformer, job: TrainingJob, designs: Mapp
     shared_weights = 2 * d * d + 2 * d * workload.ffn
     layer_activations = tokens * (9 * d + job.sequence * workload.heads + workload.ffn)
     embedding_activations = 2 * tokens * d
-    twice_layers = 2 * job.simulated_layers
+    twice_layers = 2 * job.cosmic_layers
 
     widest = (attention_weights + shared_weights + layer_activations + embedding_activations) * twice_layers
     dp, sp, tp, pp, sharded = _exact_columns(designs, widest)

@@ -26,7 +26,7 @@ class TrainingJob:
         zero_stage: What is sharded over dp * sp: 1 optimizer states, 2 and gradients, 3 and weights.
         sequence_parallel: 1 if norms and residuals are split over tp too (Korthikanti 2022), else 0.
         attention_kernel: "flash" keeps no attention scores; "unfused" keeps them.
-        simulated_layers: Layers COSMIC's own footprint counts (its `num_stacks`); nothing else uses it.
+        cosmic_layers: Layers COSMIC's own footprint counts (its `num_stacks`); nothing else uses it.
     """
 
     global_batch: int
@@ -40,10 +40,10 @@ class TrainingJob:
     bytes_per_gradient: int = 4
     bytes_per_optimizer_state: int = 12
     bytes_per_activation: int = 2
-    simulated_layers: int = 4
+    cosmic_layers: int = 4
 
     def __post_init__(self) -> None:
-        for name in ("global_batch", "sequence", "micro_batch", "simulated_layers", "bytes_per_activation"):
+        for name in ("global_batch", "sequence", "micro_batch", "cosmic_layers", "bytes_per_activation"):
             _require(getattr(self, name) >= 1, self, name, "it must be at least 1")
         for name in ("bytes_per_weight", "bytes_per_gradient", "bytes_per_optimizer_state"):
             _require(getattr(self, name) >= 0, self, name, "it must not be negative")

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 
 import numpy as np
 
@@ -13,17 +13,11 @@ from cosmic_opt.psa.term import Apply, ColumnTerm, Constant, Term
 FACTOR_LIMIT = 10**12
 """Numbers above this are not factored (trial division would take seconds)."""
 
+Columns = Mapping[str, ColumnTerm]
+"""Every column by name."""
+
 Function = dict[str, tuple[int, ...]]
 """A value per code, for each column."""
-
-
-def columns_of(term: Term) -> dict[str, ColumnTerm]:
-    """Return the column terms below `term`, by name (columns read only through a quantity are not among them)."""
-    if isinstance(term, ColumnTerm):
-        return {term.name: term}
-    if isinstance(term, Apply):
-        return {name: column for operand in term.operands for name, column in columns_of(operand).items()}
-    return {}
 
 
 def values_by_code(term: Term, column: ColumnTerm) -> tuple[int, ...]:
@@ -60,19 +54,19 @@ def monomial(term: Term) -> tuple[int, list[Term]] | None:
             if not isinstance(factor.value, int):
                 return None
             constant *= factor.value
-        elif len(factor.columns) == 1 and columns_of(factor):
+        elif len(factor.columns) == 1:
             rest.append(factor)
         else:
             return None
     return constant, rest
 
 
-def factor_values(factors: Iterable[Term]) -> Function:
+def factor_values(factors: Iterable[Term], columns: Columns) -> Function:
     """Return, per column, the product of its factors for each code."""
     table: Function = {}
     for factor in factors:
-        ((name, column),) = columns_of(factor).items()
-        values = values_by_code(factor, column)
+        (name,) = factor.columns
+        values = values_by_code(factor, columns[name])
         old = table.get(name, (1,) * len(values))
         table[name] = tuple(left * right for left, right in zip(old, values, strict=True))
     return table

@@ -24,7 +24,7 @@ def term_by_term(workload: Transformer, job: TrainingJob, dp: int, sp: int, tp: 
     attention = Fraction(6 * batch * seq * d + batch * seq * seq * heads, npus)
     ffn = Fraction(batch * seq * ff + 3 * batch * seq * d, npus)
     embedding = Fraction(2 * batch * seq * d, npus if sharded else dp * sp)
-    return math.ceil(2 * (weights + attention + ffn + embedding) * job.simulated_layers / pp)
+    return math.ceil(2 * (weights + attention + ffn + embedding) * job.cosmic_layers / pp)
 
 
 def columns(*designs: tuple[int, int, int, int, int]) -> dict[str, np.ndarray]:
@@ -57,14 +57,14 @@ def test_shares_that_are_not_whole_round_up() -> None:
 
 
 def test_numerators_beyond_63_bits_stay_exact() -> None:
-    job = TrainingJob(global_batch=16384, sequence=131072, simulated_layers=96)
+    job = TrainingJob(global_batch=16384, sequence=131072, cosmic_layers=96)
     designs = [(16384, 64, 8, 1, 1), (16384, 64, 8, 1, 0), (16384, 1, 1, 96, 0)]
     expected = [term_by_term(GPT3_175B, job, *design) for design in designs]
     assert memory_per_npu_cosmic(GPT3_175B, job, columns(*designs)).tolist() == expected
 
 
 def test_a_footprint_beyond_63_bits_is_refused() -> None:
-    job = TrainingJob(global_batch=2**20, sequence=2**20, simulated_layers=96)
+    job = TrainingJob(global_batch=2**20, sequence=2**20, cosmic_layers=96)
     with pytest.raises(LimitError, match=r"2\^63"):
         memory_per_npu_cosmic(GPT3_175B, job, columns((1, 1, 1, 1, 1)))
 

@@ -1,0 +1,1 @@
+"""Finds, loads and binds the files of `models/` and `instances/`."""

@@ -1,0 +1,81 @@
+"""The numbers an instance gives by name: what may be set, in which unit, within which range."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from cosmic_opt.catalog.instance_file import InstanceSpec
+from cosmic_opt.errors import SpecError, Where, nearest
+from cosmic_opt.psa.domain import Value
+from cosmic_opt.system.price import SWITCH_LINKS
+from cosmic_opt.units import Unit, parse
+from cosmic_opt.workloads.training import ATTENTION_KERNELS, RECOMPUTE
+
+LARGEST = 10**18
+
+
+@dataclass(frozen=True, slots=True)
+class Datum:
+    """One settable name. `choices` lists the categories of a text datum; numbers lie in [low, high]."""
+
+    unit: Unit = Unit.NONE
+    low: int = 1
+    high: int = LARGEST
+    choices: tuple[str, ...] = ()
+    why: str = ""
+
+    def read(self, name: str, text: str | int | float, where: Where) -> Value:
+        """Return the value that `text` spells."""
+        if self.choices:
+            if text not in self.choices:
+                raise SpecError(
+                    f"{text!r} is not a value of {name!r}", where=where, hint=f"allowed: {', '.join(self.choices)}"
+                )
+            return str(text)
+        value = parse(int(text) if isinstance(text, bool) else text, self.unit, where=where)
+        if not self.low <= value <= self.high:
+            raise SpecError(f"{name} = {text} is out of range", where=where, hint=f"allowed: {self.low} to {self.high}")
+        return value
+
+
+JOB: Mapping[str, Datum] = {
+    "global_batch": Datum(high=10**9, why="sequences per optimizer step, over all NPUs"),
+    "seq": Datum(high=10**8, why="tokens of a sequence"),
+    "micro_batch": Datum(high=10**9, why="sequences one pipeline pass processes"),
+    "recompute": Datum(choices=RECOMPUTE, why="what backward runs again instead of keeping it"),
+    "zero_stage": Datum(low=0, high=3, why="what is sharded over dp and sp"),
+    "sequence_parallel": Datum(low=0, high=1, why="norms and residuals split over tp"),
+    "attention_kernel": Datum(choices=ATTENTION_KERNELS, why="flash keeps no attention scores"),
+    "causal_half": Datum(low=0, high=1, why="causal attention computes half the square"),
+    "overlap_gradients": Datum(low=0, high=1, why="gradient collectives run behind the backward pass"),
+    "overlap_weights": Datum(low=0, high=1, why="ZeRO-3 weight gathers run behind the layer before"),
+    "cosmic_layers": Datum(high=10**6, why="layers COSMIC's own footprint counts"),
+}
+SYSTEM: Mapping[str, Datum] = {
+    "npus": Datum(high=10**9, why="NPUs of the cluster"),
+    "peak": Datum(Unit.FLOP_PER_S, why="dense peak of one NPU"),
+    "memory_bandwidth": Datum(Unit.BYTES_PER_S, why="memory bandwidth of one NPU"),
+    "memory_capacity": Datum(Unit.BYTES, why="memory of one NPU"),
+    "price_rule": Datum(choices=tuple(SWITCH_LINKS), why="how a switch port is priced"),
+}
+LATENCY = Datum(Unit.TIME, low=0, high=10**15, why="latency of one hop of a dimension")
+WORKLOAD = ("layers", "hidden", "heads", "kv_heads", "head_dim", "ffn", "vocabulary")
+"""Shape fields of a workload that rules may name and `set` may change."""
+
+
+def read_setting(name: str, text: str, spec: InstanceSpec) -> dict[str, Value]:
+    """Return the data that one `--set name=value` changes (a family name sets every member)."""
+    where = Where(f"--set {name}")
+    if name in (*JOB, *SYSTEM):
+        return {name: {**JOB, **SYSTEM}[name].read(name, text, where)}
+    if name in WORKLOAD:
+        return {name: Datum(high=10**9, low=0 if name == "vocabulary" else 1).read(name, text, where)}
+    latencies = [f"latency[{d}]" for d in range(len(spec.system.dimensions))]
+    if name == "latency" or name in latencies:
+        value = LATENCY.read(name, text, where)
+        return dict.fromkeys(latencies if name == "latency" else [name], value)
+    known = [*JOB, *SYSTEM, *WORKLOAD, "latency", *latencies]
+    if name in spec.model.parameters:
+        raise SpecError(f"{name!r} is a parameter, not data", where=where, hint=f"use --fix {name}={text}")
+    raise SpecError(f"unknown datum {name!r}", where=where, hint=nearest(name, known))

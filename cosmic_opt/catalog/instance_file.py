@@ -1,0 +1,92 @@
+"""The instance file: what binds a model to a workload, a job and a system."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+
+from cosmic_opt.catalog.parts import System, read_system, read_workload
+from cosmic_opt.catalog.store import display, instance_path, model_path, read_text
+from cosmic_opt.errors import SpecError, Where, nearest
+from cosmic_opt.psa.document import Entry, expect_schema, read_yaml
+from cosmic_opt.psa.model_file import ModelSpec, Rule, read_model, read_rules
+
+OBJECTIVES = ("step_time", "step_time * total_bandwidth", "step_time * network_cost", "throughput")
+
+
+@dataclass(frozen=True)
+class InstanceSpec:
+    """An instance as written: parts loaded, numbers not yet bound.
+
+    `data` and `design` keep their entries, since their units are known only once the model is.
+    """
+
+    name: str
+    why: str
+    model: ModelSpec
+    workload: Mapping[str, object]
+    workload_where: Where
+    system: System
+    data: Mapping[str, Entry]
+    design: Mapping[str, Entry]
+    scope: str | None
+    rules: Mapping[str, Rule]
+    objective: str
+    where: Where
+
+
+def load_instance(name: str) -> InstanceSpec:
+    """Return the instance called `name` (a shipped name, or the path of a YAML file) with all its parts.
+
+    Raises:
+        SpecError: with file, line, key and a hint.
+    """
+    path = instance_path(name)
+    return read_instance(read_text(path), path, name if not path.suffix or name != str(path) else path.stem)
+
+
+def read_instance(text: str, path: Path, fallback_name: str = "instance") -> InstanceSpec:
+    """Return the instance that `text`, the content of `path`, declares."""
+    root = read_yaml(text, display(path))
+    expect_schema(root, "instance")
+    fields = root.fields(
+        required=("schema", "model", "workload", "system", "job"),
+        optional=("name", "why", "source", "data", "design", "scope", "constraints", "objective"),
+    )
+    own_model = model_path(fields["model"].text(), path, fields["model"].where)
+    model = read_model(read_text(own_model), display(own_model))
+    scope = fields["scope"].text() if "scope" in fields else None
+    if scope is not None and scope not in model.scopes:
+        raise fields["scope"].fail(f"unknown scope {scope!r}", nearest(scope, model.scopes))
+    objective = fields["objective"].text() if "objective" in fields else OBJECTIVES[0]
+    workload, workload_where = read_workload(fields["workload"], path)
+    return InstanceSpec(
+        name=fields["name"].text() if "name" in fields else fallback_name,
+        why=fields["why"].text() if "why" in fields else "",
+        model=model,
+        workload=workload,
+        workload_where=workload_where,
+        system=read_system(fields["system"], path),
+        data=_data(fields),
+        design=fields["design"].mapping() if "design" in fields else {},
+        scope=scope,
+        rules=read_rules(fields["constraints"]) if "constraints" in fields else {},
+        objective=objective,
+        where=root.where,
+    )
+
+
+def _data(fields: Mapping[str, Entry]) -> dict[str, Entry]:
+    """Return the entries of `job:` and `data:` together; a name may stand in one of them only."""
+    data: dict[str, Entry] = {}
+    for section in ("job", "data"):
+        for key, entry in fields[section].mapping().items() if section in fields else ():
+            if key in data:
+                raise SpecError(f"{key!r} is given in job and in data", where=entry.where, hint="keep one of the two")
+            if key == "kind":
+                if entry.text() != "training":
+                    raise entry.fail(f"unknown kind of job {entry.value!r}", "known: training")
+                continue
+            data[key] = entry
+    return data

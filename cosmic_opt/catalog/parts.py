@@ -1,0 +1,135 @@
+"""Shared parts an instance refers to by name: devices, systems, prices, workloads."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+
+from cosmic_opt.catalog.store import display, read_text, shared_path
+from cosmic_opt.errors import SpecError, Where, nearest
+from cosmic_opt.psa.document import Entry, expect_schema, read_yaml
+from cosmic_opt.psa.domain import Value
+from cosmic_opt.system.price import TierPrice, parse_prices
+from cosmic_opt.system.topology import TOPOLOGIES
+from cosmic_opt.units import Unit
+
+MAX_DIMENSIONS = 8
+DIMENSION_UNITS = {"npus": Unit.NONE, "bandwidth": Unit.BYTES_PER_S, "latency": Unit.TIME}
+DIMENSION_TEXTS = ("topology", "algorithm", "tier")
+
+
+@dataclass(frozen=True)
+class Device:
+    """An NPU's numbers in base units."""
+
+    name: str
+    peak: int
+    memory_bandwidth: int
+    memory_capacity: int
+
+
+@dataclass(frozen=True)
+class System:
+    """A device, network dimensions (innermost first; each a mapping of the file's keys) and collective settings."""
+
+    name: str
+    device: Device
+    prices: Mapping[str, TierPrice]
+    dimensions: tuple[Mapping[str, Value], ...]
+    collectives: Mapping[str, Value]
+
+    @property
+    def npus(self) -> int:
+        """The number of NPUs of all dimensions together."""
+        total = 1
+        for dimension in self.dimensions:
+            total *= int(dimension["npus"])
+        return total
+
+
+def open_part(kind: str, entry: Entry, beside: Path) -> tuple[Entry, Path]:
+    """Return the document a key refers to: written in place as a mapping, or by name."""
+    if isinstance(entry.value, dict):
+        return entry, beside
+    path = shared_path(kind, entry.text(), beside, entry.where)
+    root = read_yaml(read_text(path), display(path))
+    expect_schema(root, kind if kind == "prices" else kind.removesuffix("s"))
+    return root, path
+
+
+def read_device(entry: Entry, beside: Path) -> Device:
+    """Return the device that `entry` names or holds."""
+    root, _ = open_part("devices", entry, beside)
+    fields = root.fields(
+        required=("name", "peak", "memory_bandwidth", "memory_capacity"), optional=("schema", "source")
+    )
+    units = {"peak": Unit.FLOP_PER_S, "memory_bandwidth": Unit.BYTES_PER_S, "memory_capacity": Unit.BYTES}
+    numbers = {key: positive(fields[key], unit) for key, unit in units.items()}
+    return Device(fields["name"].text(), numbers["peak"], numbers["memory_bandwidth"], numbers["memory_capacity"])
+
+
+def read_system(entry: Entry, beside: Path) -> System:
+    """Return the system that `entry` names or holds."""
+    root, path = open_part("systems", entry, beside)
+    fields = root.fields(
+        required=("name", "device", "dimensions"), optional=("schema", "prices", "collectives", "source")
+    )
+    dimensions = tuple(_dimension(item) for item in fields["dimensions"].items())
+    if not 1 <= len(dimensions) <= MAX_DIMENSIONS:
+        raise fields["dimensions"].fail(f"{len(dimensions)} dimensions", f"allowed: 1 to {MAX_DIMENSIONS}")
+    collectives = (
+        {key: _plain(value) for key, value in fields["collectives"].mapping().items()}
+        if "collectives" in fields
+        else {}
+    )
+    prices = _prices(fields["prices"], path) if "prices" in fields else {}
+    return System(fields["name"].text(), read_device(fields["device"], path), prices, dimensions, collectives)
+
+
+def _dimension(entry: Entry) -> Mapping[str, Value]:
+    fields = entry.fields(required=("topology", "npus", "bandwidth", "latency"), optional=("algorithm", "tier"))
+    topology = fields["topology"].text()
+    if topology not in TOPOLOGIES:
+        raise fields["topology"].fail(f"unknown topology {topology!r}", nearest(topology, TOPOLOGIES))
+    values: dict[str, Value] = {key: fields[key].text() for key in DIMENSION_TEXTS if key in fields}
+    for key, unit in DIMENSION_UNITS.items():
+        values[key] = fields[key].quantity(unit) if key == "latency" else positive(fields[key], unit)
+        if int(values[key]) < 0:
+            raise fields[key].fail(f"{fields[key].value!r} is negative")
+    return values
+
+
+def _prices(entry: Entry, beside: Path) -> Mapping[str, TierPrice]:
+    root, _ = open_part("prices", entry, beside)
+    fields = root.fields(required=("name", "tiers"), optional=("schema", "source"))
+    tiers = {
+        tier: {part: price.value for part, price in parts.mapping().items()}
+        for tier, parts in fields["tiers"].mapping().items()
+    }
+    try:
+        return parse_prices(tiers)
+    except SpecError as error:
+        raise SpecError(error.message, where=fields["tiers"].where, hint=error.hint) from None
+
+
+def positive(entry: Entry, unit: Unit) -> int:
+    """Return a number above zero."""
+    value = entry.quantity(unit)
+    if value <= 0:
+        raise entry.fail(f"{entry.value!r} is not positive")
+    return value
+
+
+def _plain(entry: Entry) -> Value:
+    return entry.text() if isinstance(entry.value, str) else entry.integer()
+
+
+def read_workload(entry: Entry, beside: Path) -> tuple[dict[str, object], Where]:
+    """Return the plain fields of a workload file, and where they stand."""
+    root, _ = open_part("workloads", entry, beside)
+    fields = {key: value for key, value in root.mapping().items() if key != "schema"}
+    kind = fields.get("kind")
+    if kind is not None and kind.text() != "transformer":
+        raise kind.fail(f"unknown kind of workload {kind.value!r}", "known: transformer")
+    return {key: value.value for key, value in fields.items()}, root.where
