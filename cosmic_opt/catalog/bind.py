@@ -75,6 +75,7 @@ class _Binding:
     edits: Edits
     data: dict[str, Value] = field(default_factory=dict)
     baseline: dict[str, Value] = field(default_factory=dict)
+    categories: dict[str, frozenset[str]] = field(default_factory=dict)
 
     def run(self) -> BoundInstance:
         self.objective = self.edits.objective or self.spec.objective
@@ -199,6 +200,7 @@ class _Binding:
             for index in range(1 if size is None else size):
                 name = parameter.name if size is None else f"{parameter.name}[{index}]"
                 values = self.values_of(parameter, name)
+                self.categories[name] = frozenset(value for value in values if isinstance(value, str))
                 if name in fixed:
                     values = (self.inside(fixed[name], values, parameter, name),)
                 elif name not in free:
@@ -312,6 +314,7 @@ class _Binding:
             families={name: tuple(members) for name, members in families.items()},
             quantities=quantities,
             indices={index: int(self.data[datum]) for index, datum in self.spec.model.indices.items()},
+            categories=self.categories,
         )
         bound = [
             Constraint(rule.name, rule.text, bind_rule(rule.syntax, rule.text, names, rule.where), rule.why, rule.where)

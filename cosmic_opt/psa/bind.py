@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from cosmic_opt.errors import SpecError, Where, nearest
 from cosmic_opt.psa.domain import Value
@@ -34,7 +34,8 @@ class Names:
     """What a rule may name.
 
     `families` maps a parameter or datum with one member per index to its member names, in order.
-    `indices` maps an index ("dim") to its size.
+    `indices` maps an index ("dim") to its size. `categories` gives every category a column could have had before
+    it was fixed, so that a rule reads the same whatever is fixed.
     """
 
     columns: Mapping[str, ColumnTerm]
@@ -43,6 +44,7 @@ class Names:
     families: Mapping[str, tuple[str, ...]]
     quantities: Mapping[str, Quantity | SimulatedQuantity]
     indices: Mapping[str, int]
+    categories: Mapping[str, frozenset[str]] = field(default_factory=dict)
 
     def all(self) -> frozenset[str]:
         """Return every name, for a hint."""
@@ -247,7 +249,8 @@ class _Binder:
             if isinstance(syntax, Index):
                 members = [member for member in self.names.families[syntax.name] if member in self.names.columns]
             values = {value for member in members for value in self.names.columns[member].values}
-            return frozenset(value for value in values if isinstance(value, str)) or None
+            texts = frozenset(value for value in values if isinstance(value, str))
+            return texts.union(*(self.names.categories.get(member, frozenset()) for member in members)) or None
         datum = self.names.data.get(column)
         return frozenset({datum}) if isinstance(datum, str) else None
 

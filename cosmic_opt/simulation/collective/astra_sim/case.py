@@ -39,8 +39,10 @@ def parse_implementation(name: str) -> Implementation:
     """Return the meaning of `ring`, `direct`, `direct4`, `halvingDoubling`, `oneRing`, ...
 
     Raises:
-        SpecError: no such implementation.
+        SpecError: no such implementation, or not a text.
     """
+    if not isinstance(name, str):
+        raise SpecError(f"{name!r} is not a collective implementation", hint=f"known: {', '.join(KINDS)}")
     match = re.fullmatch(r"(direct|oneDirect)([1-9]\d*)", name)
     base, window = (match.group(1), int(match.group(2))) if match else (name, None)
     if base not in KINDS:
@@ -53,8 +55,9 @@ class AstraCase:
     """The inputs, in ASTRA-sim's units.
 
     `size_bytes` is comm_size: the full buffer per NPU, for an all-gather the input shard. `bandwidth_gib_per_s`
-    counts 2^30 B/s, `memory_gb_per_s` 10^9 B/s (infinite: reductions are free). `algorithms` has one implementation per dimension, or one `one...`
-    for a flat collective. `groups` are communicator groups that run the collective at one time.
+    counts 2^30 B/s, `memory_gb_per_s` 10^9 B/s (infinite: reductions are free). `algorithms` has one
+    implementation per dimension, or one `one...` for a flat collective. `groups` are communicator groups that run
+    the collective at one time.
 
     Raises:
         SpecError: a value that means nothing.
@@ -92,6 +95,8 @@ class AstraCase:
                 raise SpecError(f"{field} is {value!r}", hint=f"write a whole number of at least {least}")
         if self.memory_gb_per_s != math.inf and not (_is_number(self.memory_gb_per_s) and self.memory_gb_per_s >= 0):
             raise SpecError(f"memory_gb_per_s is {self.memory_gb_per_s!r}", hint="write a number of at least 0")
+        if any(type(flag) is not bool for flag in self.involved_dims or ()):
+            raise SpecError(f"involved_dims is {self.involved_dims!r}", hint="write true or false per dimension")
         self._check_groups()
 
     def _check_network(self) -> None:

@@ -1,0 +1,1 @@
+"""Explaining answers: validation against measured and reference numbers."""

@@ -1,0 +1,1 @@
+"""SOLVE: backends that answer questions about a lowered model."""

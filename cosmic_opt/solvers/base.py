@@ -1,0 +1,85 @@
+"""What every solver backend takes and gives."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from enum import Enum
+from typing import Protocol
+
+import numpy as np
+from numpy.typing import NDArray
+
+from cosmic_opt._registry import Registry
+from cosmic_opt.ir.model import LoweredModel, Weights
+
+Codes = NDArray[np.int32]
+
+
+class Capability(Enum):
+    """What a backend can do."""
+
+    FEASIBILITY = "feasibility"
+    ENUMERATION = "enumeration"
+    LINEAR_OBJECTIVE = "linear objective"
+
+
+class SolveStatus(Enum):
+    """What came back."""
+
+    OPTIMAL = "optimal"
+    FEASIBLE = "feasible"
+    INFEASIBLE = "infeasible"
+    UNKNOWN = "unknown"
+
+
+class StopReason(Enum):
+    """Why a backend stopped."""
+
+    PROVED = "proved"
+    TIME = "time limit"
+    COUNT = "count limit"
+
+
+@dataclass(frozen=True, slots=True)
+class Limits:
+    """When to stop: seconds of wall time, or a number of solutions. None is no limit."""
+
+    seconds: float | None = None
+    solutions: int | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class LinearObjective:
+    """Minimise (or maximise) the sum over columns of one weight per code."""
+
+    columns: tuple[int, ...]
+    weights: Weights
+    maximise: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class SolveResult:
+    """The answer: `codes` has one row of design codes per point found; `value` and `bound` are of the objective."""
+
+    status: SolveStatus
+    stop: StopReason
+    codes: Codes
+    value: int | None = None
+    bound: int | None = None
+
+
+class Solver(Protocol):
+    """A backend. Every point it returns has been re-checked by its caller with the NumPy checker."""
+
+    name: str
+    capabilities: frozenset[Capability]
+
+    def solve(self, model: LoweredModel, objective: LinearObjective | None = None, *, limits: Limits) -> SolveResult:
+        """Return one feasible (or optimal) design."""
+
+    def enumerate(self, model: LoweredModel, *, limits: Limits) -> Iterator[Codes]:
+        """Yield every feasible design once, in batches of codes."""
+
+
+SOLVERS: Registry[Solver] = Registry("solver")

@@ -1,0 +1,203 @@
+"""The CP-SAT backend (OR-tools). The only file that imports ortools."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+import numpy as np
+from ortools.sat.python import cp_model
+
+from cosmic_opt.errors import LimitError
+from cosmic_opt.ir.model import Conditional, Constraint, Linear, LoweredModel, Product, Table
+from cosmic_opt.solvers.base import (
+    SOLVERS,
+    Capability,
+    Codes,
+    Limits,
+    LinearObjective,
+    SolveResult,
+    SolveStatus,
+    StopReason,
+)
+
+_RANGE = 2**62
+BATCH = 4096
+
+
+class CpSat:
+    """Codes are integer variables; weights are read through element constraints, so every helper is determined."""
+
+    name = "cp_sat"
+    capabilities = frozenset({Capability.FEASIBILITY, Capability.ENUMERATION, Capability.LINEAR_OBJECTIVE})
+
+    def solve(self, model: LoweredModel, objective: LinearObjective | None = None, *, limits: Limits) -> SolveResult:
+        """Return a feasible design, or an optimal one with its bound; one worker and a fixed seed."""
+        none = np.zeros((0, model.designs), dtype=np.int32)
+        if model.infeasible:
+            return SolveResult(SolveStatus.INFEASIBLE, StopReason.PROVED, none)
+        encoding = _Encoding(model)
+        if objective is not None:
+            encoding.set_objective(objective)
+        solver = _solver(limits)
+        status = solver.solve(encoding.cp)
+        if status == cp_model.INFEASIBLE:
+            return SolveResult(SolveStatus.INFEASIBLE, StopReason.PROVED, none)
+        if status == cp_model.UNKNOWN:
+            return SolveResult(SolveStatus.UNKNOWN, StopReason.TIME, none)
+        assert status in (cp_model.OPTIMAL, cp_model.FEASIBLE), solver.status_name(status)
+        point = np.array([[solver.value(v) for v in encoding.codes[: model.designs]]], dtype=np.int32)
+        if objective is None:
+            return SolveResult(SolveStatus.FEASIBLE, StopReason.PROVED, point)
+        value, bound = round(solver.objective_value), round(solver.best_objective_bound)
+        proved = status == cp_model.OPTIMAL
+        return SolveResult(
+            SolveStatus.OPTIMAL if proved else SolveStatus.FEASIBLE,
+            StopReason.PROVED if proved else StopReason.TIME,
+            point,
+            value,
+            bound,
+        )
+
+    def enumerate(self, model: LoweredModel, *, limits: Limits) -> Iterator[Codes]:
+        """Yield every feasible design once.
+
+        Raises:
+            LimitError: the time limit came first.
+        """
+        if model.infeasible:
+            return
+        encoding = _Encoding(model)
+        solver = _solver(limits)
+        solver.parameters.enumerate_all_solutions = True
+        collector = _Collector(encoding.codes[: model.designs], limits.solutions)
+        status = solver.solve(encoding.cp, collector)
+        if status == cp_model.UNKNOWN or (status == cp_model.FEASIBLE and not collector.full):
+            raise LimitError("CP-SAT ran out of time before listing every design")
+        for start in range(0, len(collector.points), BATCH):
+            yield np.array(collector.points[start : start + BATCH], dtype=np.int32)
+
+
+class _Collector(cp_model.CpSolverSolutionCallback):
+    def __init__(self, variables: list[Any], limit: int | None) -> None:
+        super().__init__()
+        self.variables = variables
+        self.limit = limit
+        self.points: list[list[int]] = []
+
+    @property
+    def full(self) -> bool:
+        return self.limit is not None and len(self.points) >= self.limit
+
+    def on_solution_callback(self) -> None:
+        """Keep the point; stop at the limit."""
+        if self.full:
+            self.stop_search()
+            return
+        self.points.append([self.value(variable) for variable in self.variables])
+        if self.full:
+            self.stop_search()
+
+
+def _solver(limits: Limits) -> cp_model.CpSolver:
+    solver = cp_model.CpSolver()
+    solver.parameters.num_workers = 1
+    solver.parameters.random_seed = 0
+    if limits.seconds is not None:
+        solver.parameters.max_time_in_seconds = limits.seconds
+    return solver
+
+
+class _Encoding:
+    """A lowered model as a CP-SAT model."""
+
+    def __init__(self, model: LoweredModel) -> None:
+        self.cp = cp_model.CpModel()
+        self.codes = [
+            self.cp.new_int_var_from_domain(cp_model.Domain.from_values([int(c) for c in allowed]), column.name)
+            for column, allowed in zip(model.columns, model.allowed, strict=True)
+        ]
+        self.sizes = [column.size for column in model.columns]
+        self.views: dict[tuple[int, tuple[int, ...]], Any] = {}
+        self.guards: dict[int, Any] = {}
+        for constraint in model.all_constraints():
+            self.add(constraint, [])
+
+    def set_objective(self, objective: LinearObjective) -> None:
+        """Minimise or maximise the weighted sum."""
+        pairs = zip(objective.columns, objective.weights, strict=True)
+        total = sum((self.view(column, weights) for column, weights in pairs), start=0)
+        if objective.maximise:
+            self.cp.maximize(total)
+        else:
+            self.cp.minimize(total)
+
+    def view(self, column: int, weights: tuple[int, ...]) -> Any:
+        """Return an expression equal to the weight of the column's code."""
+        if weights == tuple(range(len(weights))):
+            return self.codes[column]
+        key = column, weights
+        if key not in self.views:
+            variable = self.cp.new_int_var_from_domain(cp_model.Domain.from_values(sorted(set(weights))), "")
+            self.cp.add_element(self.codes[column], list(weights), variable)
+            self.views[key] = variable
+        return self.views[key]
+
+    def add(self, constraint: Constraint, only_if: list[Any]) -> None:
+        match constraint:
+            case Conditional(column, body, _):
+                self.add(body, [self.guard(column)])
+            case Table(columns, rows, _):
+                self.add_table(columns, rows.tolist(), only_if)
+            case Linear(columns, weights, lower, upper, _):
+                pairs = zip(columns, weights, strict=True)
+                total = sum((self.view(column, row) for column, row in pairs), start=0)
+                self.bound(total, lower, upper, only_if)
+            case Product(columns, factors, lower, upper, _):
+                self.bound(self.product(columns, factors), lower, upper, only_if)
+
+    def guard(self, column: int) -> Any:
+        """Return a literal that is true exactly when the column's code is 1."""
+        if column not in self.guards:
+            literal = self.cp.new_bool_var("")
+            self.cp.add(self.codes[column] == 1).only_enforce_if(literal)
+            self.cp.add(self.codes[column] != 1).only_enforce_if(~literal)
+            self.guards[column] = literal
+        return self.guards[column]
+
+    def add_table(self, columns: tuple[int, ...], rows: list[list[int]], only_if: list[Any]) -> None:
+        if not rows or not columns:
+            if not rows:
+                self.cp.add_bool_or([~literal for literal in only_if]) if only_if else self.cp.add_bool_or([])
+            return
+        variables = [self.codes[column] for column in columns]
+        self.cp.add_allowed_assignments(variables, rows).only_enforce_if(only_if)
+
+    def bound(self, total: Any, lower: int | None, upper: int | None, only_if: list[Any]) -> None:
+        low = -_RANGE if lower is None else max(lower, -_RANGE)
+        high = _RANGE if upper is None else min(upper, _RANGE)
+        if isinstance(total, int):
+            if not low <= total <= high:
+                self.add_table((0,), [], only_if)
+            return
+        self.cp.add_linear_constraint(total, low, high).only_enforce_if(only_if)
+
+    def product(self, columns: tuple[int, ...], factors: tuple[tuple[int, ...], ...]) -> Any:
+        """Return a variable equal to the product, built pairwise; its range must stay within 62 bits."""
+        total: Any = 1
+        high = 1
+        for column, row in zip(columns, factors, strict=True):
+            factor = self.view(column, row)
+            high *= max(row)
+            if high >= _RANGE:
+                raise LimitError("a product passes 2^62, too large for CP-SAT")
+            if isinstance(total, int):
+                total = factor
+                continue
+            joined = self.cp.new_int_var(0, high, "")
+            self.cp.add_multiplication_equality(joined, [total, factor])
+            total = joined
+        return total
+
+
+SOLVERS.register("cp_sat")(CpSat())

@@ -1,0 +1,85 @@
+"""The plainest engine: try every combination of allowed codes. It is the yardstick of the others."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator
+
+import numpy as np
+
+from cosmic_opt.errors import LimitError
+from cosmic_opt.ir.check import check, complete
+from cosmic_opt.ir.model import LoweredModel
+from cosmic_opt.solvers.base import (
+    SOLVERS,
+    Capability,
+    Codes,
+    Limits,
+    LinearObjective,
+    SolveResult,
+    SolveStatus,
+    StopReason,
+)
+
+GRID_LIMIT = 50_000_000
+CHUNK = 1 << 18
+
+
+class Exhaustive:
+    """Enumerates the grid that propagation left, in order of code, and keeps what the checker accepts."""
+
+    name = "exhaustive"
+    capabilities = frozenset({Capability.FEASIBILITY, Capability.ENUMERATION, Capability.LINEAR_OBJECTIVE})
+
+    def solve(self, model: LoweredModel, objective: LinearObjective | None = None, *, limits: Limits) -> SolveResult:
+        """Return the first feasible design, or the first of the best ones."""
+        none = np.zeros((0, model.designs), dtype=np.int32)
+        best: tuple[int, Codes] | None = None
+        for codes in self.enumerate(model, limits=Limits()):
+            if objective is None:
+                return SolveResult(SolveStatus.FEASIBLE, StopReason.PROVED, codes[:1])
+            values = objective_values(model, objective, codes)
+            at = int(np.argmax(values) if objective.maximise else np.argmin(values))
+            value = int(values[at])
+            if best is None or (value > best[0] if objective.maximise else value < best[0]):
+                best = value, codes[at : at + 1]
+        if best is None:
+            return SolveResult(SolveStatus.INFEASIBLE, StopReason.PROVED, none)
+        return SolveResult(SolveStatus.OPTIMAL, StopReason.PROVED, best[1], best[0], best[0])
+
+    def enumerate(self, model: LoweredModel, *, limits: Limits) -> Iterator[Codes]:
+        """Yield every feasible design in order of code.
+
+        Raises:
+            LimitError: the grid has more than 50 million points.
+        """
+        allowed = model.allowed[: model.designs]
+        sizes = [len(codes) for codes in allowed]
+        grid = math.prod(sizes)
+        if grid > GRID_LIMIT:
+            raise LimitError(f"a grid of {grid:,} points is too large to try one by one", hint="use another solver")
+        found = 0
+        for start in range(0, grid, CHUNK):
+            ranks = np.arange(start, min(grid, start + CHUNK))
+            positions = np.unravel_index(ranks, sizes)
+            codes = np.column_stack([allowed[c][positions[c]] for c in range(model.designs)]).astype(np.int32)
+            codes = codes[check(model, codes)]
+            if limits.solutions is not None:
+                codes = codes[: limits.solutions - found]
+            found += len(codes)
+            if len(codes):
+                yield codes
+            if limits.solutions is not None and found >= limits.solutions:
+                return
+
+
+def objective_values(model: LoweredModel, objective: LinearObjective, designs: Codes) -> np.ndarray:
+    """Return the value of a linear objective for each design."""
+    codes, _ = complete(model, designs)
+    total = np.zeros(len(designs), dtype=object)
+    for column, weights in zip(objective.columns, objective.weights, strict=True):
+        total += np.array(weights, dtype=object)[codes[:, column]]
+    return total
+
+
+SOLVERS.register("exhaustive")(Exhaustive())
