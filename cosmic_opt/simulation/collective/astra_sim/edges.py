@@ -104,9 +104,12 @@ class Edges:
         return Edges(np.broadcast_to(self.latency_ns, shape), np.broadcast_to(self.bytes_per_ns, shape))
 
     def ahead_ns(self, offset: int, size_bytes: int) -> IntArray:
-        """Return, per row, floor(hops · latency + size / bandwidth) of a message to the member `offset` ahead."""
-        column = offset % self.members
-        times = self.latency_ns[:, column] + size_bytes / self.bytes_per_ns[:, column]
+        """Return, per row, the time of a message to the member `offset` ahead."""
+        return self.message_ns(slice(None), offset % self.members, size_bytes)
+
+    def message_ns(self, rows: slice | IntArray, offsets: int | IntArray, size_bytes: int) -> IntArray:
+        """Return floor(hops · latency + size / bandwidth) of messages from `rows` to the members `offsets` ahead."""
+        times = self.latency_ns[rows, offsets] + size_bytes / self.bytes_per_ns[rows, offsets]
         if times.max() >= LONGEST_NS:
             raise LimitError(
                 f"a message of {size_bytes} B takes more than {LONGEST_NS} ns", hint="use a higher bandwidth"

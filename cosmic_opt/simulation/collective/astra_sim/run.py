@@ -14,6 +14,7 @@ BYTES_PER_GIB = 2**30
 NS_PER_S = 10**9
 MOST_NPUS = 2**17
 MOST_CHUNKS = 2**16
+MOST_EVENTS = 2**20
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,6 +45,9 @@ def run_case(case: AstraCase) -> AstraTiming:
     chunks = cut(case).count
     smaller = [group for group in case.groups if len(group) < fabric.npus]
     plans = _distinct_group_plans(case, fabric, smaller) if smaller else [machine_plan(case, fabric)]
+    events = sum(chunks * len(plan[0]) * plan[0][0].members.size for plan in plans)
+    if events > MOST_EVENTS:
+        raise LimitError(f"the collective has {events} events", hint=f"at most {MOST_EVENTS}: use fewer chunks")
     finishes = [Schedule(plan, chunks, case.active_chunks).run() for plan in plans]
     return AstraTiming(
         time_ns=max(int(times.max()) for times in finishes),

@@ -47,6 +47,7 @@ class Schedule:
         self.queues = [{dim: deque[tuple[int, int]]() for dim in free} for free in self.free]
         self.started = dict[tuple[int, int, int], dict[int, int]]()
         self.durations = dict[tuple[int, int, bytes], tuple[int, ...]]()
+        self.groups: list[list[list[int]]] = [phase.members.tolist() for phase in plans[0]]
         self.group_of = [_group_of(phase.members) for phase in plans[0]]
         self.events: list[tuple[int, int, int, int, int]] = []
         self.serial = 0
@@ -89,7 +90,7 @@ class Schedule:
         group = self.group_of[step][row]
         starts = self.started.setdefault((chunk, step, group), {})
         starts[row] = now
-        members = self._phase(chunk, step).members[group].tolist()
+        members = self.groups[step][group]
         if len(starts) < len(members):
             return
         del self.started[chunk, step, group]

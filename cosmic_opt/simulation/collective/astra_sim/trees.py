@@ -47,9 +47,7 @@ def _by_level(count: int, levels: range) -> list[int]:
 def _edge_times(edges: Edges, data_bytes: int, rank_of: IntArray) -> list[int]:
     """Return the time of a message between each rank and its parent; both directions take the same."""
     count = edges.members
-    offsets = [edges.ahead_ns(offset, data_bytes) for offset in range(count)]
-    times = [0] * count
-    for rank in range(1, count):
-        member, above = int(rank_of[rank]), int(rank_of[parent(rank, count)])
-        times[rank] = int(offsets[(above - member) % count][member])
+    parents = np.array([0] + [parent(rank, count) for rank in range(1, count)])
+    offsets = (rank_of[parents] - rank_of) % count
+    times: list[int] = edges.message_ns(rank_of, offsets, data_bytes).tolist()
     return times
