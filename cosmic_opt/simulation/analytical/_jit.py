@@ -20,11 +20,25 @@ def jit(function: Function) -> Function:
     numba looks for a changed source in the function's own file only. A kernel here may inline one of this
     package, so the cache entry also carries a digest of every source file of the package.
     """
+    return _compile(function, forceinline=False)
+
+
+def jit_inline(function: Function) -> Function:
+    """Compile as `jit`, and put the code into every caller: for small functions that pass arrays on.
+
+    An array that crosses a call costs atomic reference counting, more than these functions themselves.
+    """
+    return _compile(function, forceinline=True)
+
+
+def _compile(function: Function, *, forceinline: bool) -> Function:
     function.__qualname__ = f"{function.__qualname__}_{_sources_digest()}_{_file_digest(function)}"
+    options = {"error_model": "numpy", "nogil": True, "forceinline": forceinline}
+    compiler: Any = numba.njit
     try:
-        return cast(Function, numba.njit(cache=True, error_model="numpy", nogil=True)(function))
+        return cast(Function, compiler(cache=True, **options)(function))
     except RuntimeError:  # neither the package's folder nor the user's cache folder can be written
-        return cast(Function, numba.njit(error_model="numpy", nogil=True)(function))
+        return cast(Function, compiler(**options)(function))
 
 
 @cache

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from cosmic_opt.simulation.analytical._jit import jit
+from cosmic_opt.simulation.analytical._jit import jit_inline
 from cosmic_opt.simulation.analytical.layout import (
     COLLECTIVES,
     INFEASIBLE,
@@ -15,16 +15,18 @@ from cosmic_opt.simulation.analytical.layout import (
     Status,
 )
 from cosmic_opt.simulation.analytical.structure import to_ticks
-from cosmic_opt.simulation.analytical.tables import ILLEGAL, FloatArray, IntArray, PhaseTables
+from cosmic_opt.simulation.analytical.tables import FIELDS, ILLEGAL, SEND_FIELDS, FloatArray, IntArray, PhaseTables
 from cosmic_opt.units import TICKS_PER_SECOND
 
-_ALL_REDUCE = COLLECTIVES.index("all_reduce")
-_REDUCE_SCATTER = COLLECTIVES.index("reduce_scatter")
-_ALL_GATHER = COLLECTIVES.index("all_gather")
+_ALL_REDUCE = 2 * COLLECTIVES.index("all_reduce")
+_REDUCE_SCATTER = 2 * COLLECTIVES.index("reduce_scatter")
+_ALL_GATHER = 2 * COLLECTIVES.index("all_gather")
+"""Where a collective's hops are among the FIELDS; its load follows."""
+
 _TICKS = float(TICKS_PER_SECOND)
 
 
-@jit
+@jit_inline
 def option_vector(tables: PhaseTables, payload: FloatArray, links: IntArray, option: IntArray, slots: IntArray) -> int:
     """Fill `slots` [K] for one dimension and return a `Status`.
 
@@ -41,26 +43,30 @@ def option_vector(tables: PhaseTables, payload: FloatArray, links: IntArray, opt
         return status
     slots[:] = 0
     rate = _TICKS / option[Option.BANDWIDTH]
+    latency = option[Option.LATENCY]
     if links[Link.TENSOR] >= 0:
         buffer = payload[Payload.TENSOR] * rate
-        visits = _visits(tables, links[Link.TENSOR], option, links[Link.TENSOR_REDUCTION], buffer, buffer)
+        place = _phase_place(tables, links[Link.TENSOR], option)
+        visits = _visits(tables, place, latency, links[Link.TENSOR_REDUCTION], buffer, buffer)
         slots[Slot.TENSOR_UP], slots[Slot.TENSOR_UP_LATENCY] = visits[0], visits[1]
         slots[Slot.TENSOR_DOWN], slots[Slot.TENSOR_DOWN_LATENCY] = visits[2], visits[3]
     if links[Link.SEQUENCE] >= 0:
         buffer = payload[Payload.SEQUENCE] * rate
-        visits = _visits(tables, links[Link.SEQUENCE], option, Reduction.UP_DOWN, buffer, buffer)
+        place = _phase_place(tables, links[Link.SEQUENCE], option)
+        visits = _visits(tables, place, latency, Reduction.UP_DOWN, buffer, buffer)
         slots[Slot.SEQUENCE_UP], slots[Slot.SEQUENCE_UP_LATENCY] = visits[0], visits[1]
         slots[Slot.SEQUENCE_DOWN], slots[Slot.SEQUENCE_DOWN_LATENCY] = visits[2], visits[3]
     if links[Link.GRADIENT] >= 0:
         _gradient_slots(tables, payload, links, option, rate, slots)
     if links[Link.STAGE] >= 0:
         buffer = payload[Payload.SEND] * rate
-        slots[Slot.SEND_STEP] = _send(tables, links[Link.STAGE], option, 0, buffer)
-        slots[Slot.SEND_CARRY] = _send(tables, links[Link.STAGE], option, 1, buffer)
+        place = _send_place(tables, links[Link.STAGE], option)
+        slots[Slot.SEND_STEP] = _message(tables.sends, place, latency, buffer)
+        slots[Slot.SEND_CARRY] = _message(tables.sends, place + 2, latency, buffer)
     return Status.OK
 
 
-@jit
+@jit_inline
 def _gradient_slots(
     tables: PhaseTables,
     payload: FloatArray,
@@ -70,77 +76,77 @@ def _gradient_slots(
     slots: IntArray,
 ) -> None:
     """Three buckets over one group: the latencies are the same."""
-    offset, reduction = links[Link.GRADIENT], links[Link.GRADIENT_REDUCTION]
+    place = _phase_place(tables, links[Link.GRADIENT], option)
+    reduction = links[Link.GRADIENT_REDUCTION]
     for bucket in range(3):
         up = payload[Payload.LAYER_UP + 2 * bucket] * rate
         down = payload[Payload.LAYER_DOWN + 2 * bucket] * rate
-        visits = _visits(tables, offset, option, reduction, up, down)
+        visits = _visits(tables, place, option[Option.LATENCY], reduction, up, down)
         slots[Slot.LAYER_UP + 2 * bucket], slots[Slot.LAYER_DOWN + 2 * bucket] = visits[0], visits[2]
         slots[Slot.GRADIENT_UP_LATENCY], slots[Slot.GRADIENT_DOWN_LATENCY] = visits[1], visits[3]
 
 
-@jit
+@jit_inline
 def _check(tables: PhaseTables, links: IntArray, option: IntArray) -> int:
     """Return why a group of this dimension cannot run its algorithm here, or OK."""
     topology, algorithm = option[Option.TOPOLOGY], option[Option.ALGORITHM]
-    if not (0 <= topology < tables.hops.shape[1] and 0 <= algorithm < tables.hops.shape[2]):
+    if not (0 <= topology < tables.topologies and 0 <= algorithm < tables.algorithms):
         return Status.OUTSIDE
     if option[Option.BANDWIDTH] < 1 or option[Option.LATENCY] < 0:
         return Status.OUTSIDE
     for group in range(Link.TENSOR, Link.STAGE):
         if links[group] >= 0:
-            for kind in range(tables.hops.shape[3]):
-                hops = tables.hops[links[group], topology, algorithm, kind]
-                if hops < 0:
-                    return Status.ALGORITHM if hops == ILLEGAL else Status.OUTSIDE
-    if links[Link.STAGE] >= 0 and tables.send_hops[links[Link.STAGE], topology, 0] < 0:
+            mark = tables.phases[_phase_place(tables, links[group], option)]
+            if mark < 0:
+                return Status.ALGORITHM if mark == ILLEGAL else Status.OUTSIDE
+    if links[Link.STAGE] >= 0 and tables.sends[_send_place(tables, links[Link.STAGE], option)] < 0:
         return Status.OUTSIDE
     return Status.OK
 
 
-@jit
+@jit_inline
+def _phase_place(tables: PhaseTables, offset: int, option: IntArray) -> int:
+    place = (offset * tables.topologies + option[Option.TOPOLOGY]) * tables.algorithms
+    return int((place + option[Option.ALGORITHM]) * FIELDS)
+
+
+@jit_inline
+def _send_place(tables: PhaseTables, offset: int, option: IntArray) -> int:
+    return int((offset * tables.topologies + option[Option.TOPOLOGY]) * SEND_FIELDS)
+
+
+@jit_inline
 def _visits(
-    tables: PhaseTables, offset: int, option: IntArray, reduction: int, up: float, down: float
+    tables: PhaseTables, place: int, latency_ticks: int, reduction: int, up: float, down: float
 ) -> tuple[int, int, int, int]:
     """Return serialisation and latency going up, then going down.
 
     `up` and `down` are the ticks that the dimension's bandwidth takes for the buffer once.
     """
+    phases = tables.phases
     if reduction == Reduction.UP_DOWN:
+        scatter, gather = place + _REDUCE_SCATTER, place + _ALL_GATHER
         return (
-            to_ticks(_load(tables, offset, option, _REDUCE_SCATTER) * up),
-            _latency(tables, offset, option, _REDUCE_SCATTER),
-            to_ticks(_load(tables, offset, option, _ALL_GATHER) * down),
-            _latency(tables, offset, option, _ALL_GATHER),
+            to_ticks(phases[scatter + 1] * up),
+            _hop_ticks(phases[scatter], latency_ticks),
+            to_ticks(phases[gather + 1] * down),
+            _hop_ticks(phases[gather], latency_ticks),
         )
-    serialisation = to_ticks(_load(tables, offset, option, _ALL_REDUCE) * up)
-    latency = _latency(tables, offset, option, _ALL_REDUCE)
+    serialisation = to_ticks(phases[place + _ALL_REDUCE + 1] * up)
+    latency = _hop_ticks(phases[place + _ALL_REDUCE], latency_ticks)
     if reduction == Reduction.TOP:
         return serialisation, 0, 0, latency
     return serialisation, latency, 0, 0
 
 
-@jit
-def _load(tables: PhaseTables, offset: int, option: IntArray, kind: int) -> float:
-    return float(tables.load[offset, option[Option.TOPOLOGY], option[Option.ALGORITHM], kind])
+@jit_inline
+def _message(sends: FloatArray, place: int, latency_ticks: int, buffer: float) -> int:
+    return _hop_ticks(sends[place], latency_ticks) + to_ticks(sends[place + 1] * buffer)
 
 
-@jit
-def _latency(tables: PhaseTables, offset: int, option: IntArray, kind: int) -> int:
-    hops = tables.hops[offset, option[Option.TOPOLOGY], option[Option.ALGORITHM], kind]
-    return _hop_ticks(hops, option[Option.LATENCY])
-
-
-@jit
-def _send(tables: PhaseTables, offset: int, option: IntArray, carry: int, buffer: float) -> int:
-    hops = tables.send_hops[offset, option[Option.TOPOLOGY], carry]
-    load = tables.send_load[offset, option[Option.TOPOLOGY], carry]
-    return _hop_ticks(hops, option[Option.LATENCY]) + to_ticks(load * buffer)
-
-
-@jit
-def _hop_ticks(hops: int, latency_ticks: int) -> int:
+@jit_inline
+def _hop_ticks(hops: float, latency_ticks: int) -> int:
     """Exact, and held at the end of the range."""
-    if float(hops) * latency_ticks > LIMIT_TICKS:
+    if hops * latency_ticks > LIMIT_TICKS:
         return int(LIMIT_TICKS)
-    return hops * latency_ticks
+    return int(hops) * latency_ticks

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from cosmic_opt.simulation.analytical._jit import jit
+from cosmic_opt.simulation.analytical._jit import jit_inline
 from cosmic_opt.simulation.analytical.layout import (
     CATEGORIES,
     LIMIT_TICKS,
@@ -20,7 +20,7 @@ from cosmic_opt.simulation.analytical.tables import FloatArray, IntArray, PhaseT
 _BLUECONNECT = CATEGORIES["multidim"].index("blueconnect")
 
 
-@jit
+@jit_inline
 def prepare_row(
     tables: PhaseTables,
     rates: Rates,
@@ -42,7 +42,7 @@ def prepare_row(
     return int(whole[Whole.STATUS])
 
 
-@jit
+@jit_inline
 def _valid(inputs: IntArray) -> bool:
     """Degrees, sizes and chunks are at least 1, codes and flags within their range."""
     for scalar in (Scalar.DP, Scalar.TP, Scalar.PP, Scalar.SP, Scalar.MICRO_BATCH, Scalar.CHUNKS):
@@ -61,13 +61,13 @@ def _valid(inputs: IntArray) -> bool:
     return True
 
 
-@jit
+@jit_inline
 def to_ticks(ticks: float) -> int:
     """Round a primitive to the nearest tick, once; what exceeds the range is held at its end."""
     return int(np.rint(min(ticks, LIMIT_TICKS)))
 
 
-@jit
+@jit_inline
 def _count(rates: Rates, inputs: IntArray, whole: IntArray) -> None:
     """Micro-batches, flags and layers per stage (`workloads.parallelism.stage_layers`)."""
     sequences = inputs[Scalar.DP] * inputs[Scalar.MICRO_BATCH]
@@ -91,25 +91,25 @@ def _count(rates: Rates, inputs: IntArray, whole: IntArray) -> None:
     whole[Whole.LAYERS_LAST] = least
 
 
-@jit
+@jit_inline
 def _compute(rates: Rates, inputs: IntArray, whole: IntArray) -> None:
     """Sum each operator group's roofline times; one operator is one rounded primitive."""
-    tp = inputs[Scalar.TP]
+    split = 1 / inputs[Scalar.TP]
     tokens = inputs[Scalar.MICRO_BATCH] * rates.sequence / inputs[Scalar.SP]
-    tokens_per_rank = tokens / tp
+    tokens_per_rank = tokens * split
     divided = tokens_per_rank if inputs[Scalar.SEQUENCE_PARALLEL] else tokens
     operators = rates.operators
     for group in range(rates.groups.shape[0] - 1):
         ticks = 0
         for row in range(rates.groups[group], rates.groups[group + 1]):
-            flops = tokens_per_rank * operators[row, 0]
-            moved = tokens * operators[row, 1] + divided * operators[row, 2]
-            moved += tokens_per_rank * operators[row, 3] + operators[row, 4] / tp + operators[row, 5]
-            ticks += to_ticks(max(flops * rates.ticks_per_flop, moved * rates.ticks_per_byte))
+            arithmetic = tokens_per_rank * operators[row, 0]
+            memory = tokens * operators[row, 1] + divided * operators[row, 2]
+            memory += tokens_per_rank * operators[row, 3] + split * operators[row, 4] + operators[row, 5]
+            ticks += to_ticks(max(arithmetic, memory))
         whole[Whole.FORWARD + group] = ticks
 
 
-@jit
+@jit_inline
 def _update(rates: Rates, inputs: IntArray, whole: IntArray) -> None:
     """Optimizer ticks of a first, middle and last stage: memory-bound over the parameters it owns."""
     tp, pp = inputs[Scalar.TP], inputs[Scalar.PP]
@@ -127,30 +127,32 @@ def _update(rates: Rates, inputs: IntArray, whole: IntArray) -> None:
     whole[Whole.OPTIMIZER_LAST] = to_ticks(last * ticks_per_parameter)
 
 
-@jit
+@jit_inline
 def _head_sharded(rates: Rates, pp: int) -> float:
     """Head parameters divided by tp; a tied output map is stored again on a last stage of its own."""
     return rates.head[0] + (rates.tied_output if pp > 1 else 0.0)
 
 
-@jit
+@jit_inline
 def _place(tables: PhaseTables, inputs: IntArray, payload: FloatArray, links: IntArray) -> int:
     """Nest tp, sp, dp, pp from the innermost dimension outward and look up each group's table offset.
 
     A group takes the greatest common divisor of what it still needs and what the dimension still has: the
-    fill per prime exponent. Leaves 1 / (product of the extents in the dimensions below) in payload columns
-    TENSOR, SEQUENCE and LAYER_UP for `_fill_payload`.
+    fill per prime exponent. Leaves each group's share, one over its extents in the dimensions below, in payload
+    columns TENSOR, SEQUENCE and LAYER_UP for `_fill_payload`.
     """
     tp, sp, dp, pp = inputs[Scalar.TP], inputs[Scalar.SP], inputs[Scalar.DP], inputs[Scalar.PP]
     tensor_top, gradient_top = -1, -1
-    tensor_share = sequence_share = gradient_share = 1
+    tensor_share = sequence_share = gradient_share = 1.0
     for dim in range(links.shape[0]):
         npus = inputs[Scalar.COUNT + dim]
         if npus < 1 or npus >= tables.npus_index.shape[0] or tables.npus_index[npus] < 0:
             return Status.OUTSIDE
-        extent_tp, extent_sp, extent_dp, extent_pp = _extents(npus, tp, sp, dp, pp)
-        tp, sp, dp, pp = tp // extent_tp, sp // extent_sp, dp // extent_dp, pp // extent_pp
-        if extent_tp * extent_sp * extent_dp * extent_pp != npus:
+        extent_tp, tp, room = _take(tp, npus)
+        extent_sp, sp, room = _take(sp, room)
+        extent_dp, dp, room = _take(dp, room)
+        extent_pp, pp, room = _take(pp, room)
+        if room != 1:
             return Status.WORLD_SIZE
         reducing = extent_sp * extent_dp
         links[dim, Link.TENSOR] = _offset(tables, npus, extent_tp, 1)
@@ -159,12 +161,12 @@ def _place(tables: PhaseTables, inputs: IntArray, payload: FloatArray, links: In
         links[dim, Link.STAGE] = _offset(tables, npus, extent_pp, extent_tp * reducing)
         tensor_top = dim if extent_tp > 1 else tensor_top
         gradient_top = dim if reducing > 1 else gradient_top
-        payload[dim, Payload.TENSOR] = 1 / tensor_share
-        payload[dim, Payload.SEQUENCE] = 1 / sequence_share
-        payload[dim, Payload.LAYER_UP] = 1 / gradient_share
-        tensor_share *= extent_tp
-        sequence_share *= extent_sp
-        gradient_share *= reducing
+        payload[dim, Payload.TENSOR] = tensor_share
+        payload[dim, Payload.SEQUENCE] = sequence_share
+        payload[dim, Payload.LAYER_UP] = gradient_share
+        tensor_share = _shrink(tensor_share, extent_tp)
+        sequence_share = _shrink(sequence_share, extent_sp)
+        gradient_share = _shrink(gradient_share, reducing)
     if tp * sp * dp * pp != 1:
         return Status.WORLD_SIZE
     blueconnect = inputs[Scalar.MULTIDIM] == _BLUECONNECT
@@ -178,27 +180,30 @@ def _place(tables: PhaseTables, inputs: IntArray, payload: FloatArray, links: In
     return Status.OK
 
 
-@jit
-def _extents(npus: int, tp: int, sp: int, dp: int, pp: int) -> tuple[int, int, int, int]:
-    """Return the extents in one dimension, given what each group still needs."""
-    extent_tp = _gcd(tp, npus)
-    room = npus // extent_tp
-    extent_sp = _gcd(sp, room)
-    room //= extent_sp
-    extent_dp = _gcd(dp, room)
-    return extent_tp, extent_sp, extent_dp, _gcd(pp, room // extent_dp)
+@jit_inline
+def _take(need: int, room: int) -> tuple[int, int, int]:
+    """Return a group's extent in a dimension, what it still needs, and the room it leaves.
+
+    Powers of two, the usual case, need one division: of two, the greatest common divisor is the smaller.
+    """
+    if need == 1 or room == 1:
+        return 1, need, room
+    if need & (need - 1) == 0 and room & (room - 1) == 0:
+        if need >= room:
+            return room, need // room, 1
+        return need, 1, room // need
+    extent, rest = need, room
+    while rest:
+        extent, rest = rest, extent % rest
+    return extent, need // extent, room // extent
 
 
-@jit
-def _gcd(left: int, right: int) -> int:
-    if left & (left - 1) == 0 and right & (right - 1) == 0:
-        return min(left, right)
-    while right:
-        left, right = right, left % right
-    return left
+@jit_inline
+def _shrink(share: float, extent: int) -> float:
+    return share if extent == 1 else share / extent
 
 
-@jit
+@jit_inline
 def _offset(tables: PhaseTables, npus: int, extent: int, stride: int) -> int:
     """Return the table offset of a group, -1 for a group of one member."""
     if extent == 1:
@@ -207,7 +212,7 @@ def _offset(tables: PhaseTables, npus: int, extent: int, stride: int) -> int:
     return int(place * tables.divisors + tables.divisor_index[stride])
 
 
-@jit
+@jit_inline
 def _reduction(offset: int, scattered: bool, blueconnect: bool, top: bool) -> int:
     """`scattered` groups never all-reduce: they reduce-scatter and all-gather apart."""
     if offset < 0:
@@ -217,7 +222,7 @@ def _reduction(offset: int, scattered: bool, blueconnect: bool, top: bool) -> in
     return Reduction.TOP if blueconnect else Reduction.ALL_REDUCE
 
 
-@jit
+@jit_inline
 def _fill_payload(rates: Rates, inputs: IntArray, payload: FloatArray, links: IntArray) -> None:
     """Bytes of one chunk on every dimension; `system.multidim.plan` gives the shares."""
     tp = inputs[Scalar.TP]

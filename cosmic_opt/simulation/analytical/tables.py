@@ -30,9 +30,15 @@ FloatArray = NDArray[np.float64]
 TickArray = NDArray[np.int64] | NDArray[np.float64]
 """Ticks: integers, or floating point where a kernel measures whether integers would overflow."""
 
-ILLEGAL = -1
-UNKNOWN = -2
-"""Marks in `PhaseTables.hops`: the algorithm does not exist there; not among the domains."""
+ILLEGAL = -1.0
+UNKNOWN = -2.0
+"""Marks in place of hops: the algorithm does not exist there; not among the domains."""
+
+FIELDS = 2 * len(COLLECTIVES)
+"""Hops and load of each collective, in the order of `COLLECTIVES`."""
+
+SEND_FIELDS = 4
+"""Hops and load of a step, then of a carry."""
 
 
 class PhaseTables(NamedTuple):
@@ -45,26 +51,28 @@ class PhaseTables(NamedTuple):
         npus_index: int64 [max NPUs + 1], -1 where no dimension has that many.
         divisor_index: int64 [max NPUs + 1], -1 for what divides no block.
         divisors: E.
-        hops, load: [offset, topology, algorithm, collective].
-        send_hops, send_load: [offset, topology, step or carry].
+        topologies, algorithms: How many codes there are.
+        phases: float64, flat [offset, topology, algorithm, FIELDS].
+        sends: float64, flat [offset, topology, SEND_FIELDS].
     """
 
     npus_index: IntArray
     divisor_index: IntArray
     divisors: int
-    hops: IntArray
-    load: FloatArray
-    send_hops: IntArray
-    send_load: FloatArray
+    topologies: int
+    algorithms: int
+    phases: FloatArray
+    sends: FloatArray
 
 
 class Rates(NamedTuple):
     """What one NPU and one workload fix, as the kernel wants it.
 
     Attributes:
-        ticks_per_flop, ticks_per_byte: At peak, and at memory bandwidth.
-        operators: float64 [operators, 6]: FLOPs per token; bytes per token that tensor parallelism never
-            divides, divides only with sequence parallelism, always divides; weight bytes divided, not divided.
+        ticks_per_byte: At memory bandwidth.
+        operators: float64 [operators, 6], ticks at peak of the FLOPs per token; then ticks at memory bandwidth of
+            the bytes per token that tensor parallelism never divides, divides only with sequence
+            parallelism, always divides; and of the weight bytes it divides, and does not.
         groups: int64 [8], where each operator group of `Whole.FORWARD` and on starts.
         hidden_bytes: Activation bytes of one token in the residual stream.
         kv_bytes: Bytes of one token's keys and values.
@@ -74,7 +82,6 @@ class Rates(NamedTuple):
             and variance (Rajbhandari 2020, section 3.1), reads the gradient and writes the weight.
     """
 
-    ticks_per_flop: float
     ticks_per_byte: float
     operators: FloatArray
     groups: IntArray
@@ -101,45 +108,35 @@ def build_phase_tables(npus: Iterable[int], topologies: Sequence[str], algorithm
     index[0, sizes] = np.arange(len(sizes))
     index[1, divisors] = np.arange(len(divisors))
     offsets = len(sizes) * len(divisors) ** 2
-    shape = (offsets, len(CATEGORIES["topology"]), len(CATEGORIES["algorithm"]), len(COLLECTIVES))
-    tables = PhaseTables(
-        npus_index=index[0],
-        divisor_index=index[1],
-        divisors=len(divisors),
-        hops=np.full(shape, UNKNOWN, dtype=np.int64),
-        load=np.zeros(shape),
-        send_hops=np.full((offsets, shape[1], 2), UNKNOWN, dtype=np.int64),
-        send_load=np.zeros((offsets, shape[1], 2)),
-    )
-    for size in sizes:
+    blocks, codes = len(CATEGORIES["topology"]), len(CATEGORIES["algorithm"])
+    phases = np.full((offsets, blocks, codes, FIELDS), UNKNOWN)
+    sends = np.full((offsets, blocks, SEND_FIELDS), UNKNOWN)
+    for place, size in enumerate(sizes):
         for extent in _divisors(size):
             for stride in _divisors(size // extent):
-                _fill(tables, (size, extent, stride), topologies, algorithms)
-    return tables
+                offset = (place * len(divisors) + index[1, extent]) * len(divisors) + index[1, stride]
+                for topology in topologies:
+                    block = CATEGORIES["topology"].index(topology)
+                    sends[offset, block] = _send_fields(topology, (size, extent, stride))
+                    for algorithm in algorithms:
+                        code = CATEGORIES["algorithm"].index(algorithm)
+                        phases[offset, block, code] = _phase_fields(topology, algorithm, (size, extent, stride))
+    return PhaseTables(index[0], index[1], len(divisors), blocks, codes, phases.reshape(-1), sends.reshape(-1))
 
 
-def _fill(
-    tables: PhaseTables, group: tuple[int, int, int], topologies: Sequence[str], algorithms: Sequence[str]
-) -> None:
+def _phase_fields(topology: str, algorithm: str, group: tuple[int, int, int]) -> list[float]:
+    """Return FIELDS of a group (npus, extent, stride), or marks where one collective does not exist."""
+    try:
+        costs = [phase_cost(topology, algorithm, collective, *group) for collective in COLLECTIVES]
+    except InfeasibleError:
+        return [ILLEGAL] * FIELDS
+    return [float(number) for cost in costs for number in (cost.hops, cost.load)]
+
+
+def _send_fields(topology: str, group: tuple[int, int, int]) -> list[float]:
     npus, extent, stride = group
-    place = tables.npus_index[npus] * tables.divisors + tables.divisor_index[extent]
-    offset = int(place * tables.divisors + tables.divisor_index[stride])
-    for topology in topologies:
-        block = CATEGORIES["topology"].index(topology)
-        for carry, wrap in enumerate((None, extent)):
-            send = send_cost(topology, npus, stride, wrap)
-            tables.send_hops[offset, block, carry] = send.hops
-            tables.send_load[offset, block, carry] = float(send.load)
-        for algorithm in algorithms:
-            code = CATEGORIES["algorithm"].index(algorithm)
-            for kind, collective in enumerate(COLLECTIVES):
-                try:
-                    phase = phase_cost(topology, algorithm, collective, *group)
-                except InfeasibleError:
-                    tables.hops[offset, block, code, kind] = ILLEGAL
-                    continue
-                tables.hops[offset, block, code, kind] = phase.hops
-                tables.load[offset, block, code, kind] = float(phase.load)
+    costs = [send_cost(topology, npus, stride, wrap) for wrap in (None, extent)]
+    return [float(number) for cost in costs for number in (cost.hops, cost.load)]
 
 
 def build_rates(workload: Transformer, job: TrainingJob, npu: Npu, *, causal_half: bool) -> Rates:
@@ -159,12 +156,13 @@ def build_rates(workload: Transformer, job: TrainingJob, npu: Npu, *, causal_hal
     )
     context = attended_context(workload, job.sequence, causal_half=causal_half)
     element = job.bytes_per_activation
+    ticks_per_byte = TICKS_PER_SECOND / npu.memory_bytes_per_s
+    rates = np.array([TICKS_PER_SECOND / npu.peak_flop_per_s, *[ticks_per_byte] * 5])
     rows = [_operator_row(operator, context, element) for group in groups for operator in group]
     norm = workload.norm_parameters
     return Rates(
-        ticks_per_flop=TICKS_PER_SECOND / npu.peak_flop_per_s,
-        ticks_per_byte=TICKS_PER_SECOND / npu.memory_bytes_per_s,
-        operators=np.array(rows, dtype=np.float64),
+        ticks_per_byte=ticks_per_byte,
+        operators=np.array(rows, dtype=np.float64) * rates,
         groups=np.cumsum([0, *(len(group) for group in groups)], dtype=np.int64),
         global_batch=job.global_batch,
         sequence=job.sequence,

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
-from cosmic_opt.simulation.analytical._jit import jit
+from cosmic_opt.simulation.analytical._jit import jit_inline
 from cosmic_opt.simulation.analytical.layout import Slot, Whole
 from cosmic_opt.simulation.analytical.tables import TickArray
 
@@ -45,7 +45,7 @@ class Work(NamedTuple):
     head_backward: int
 
 
-@jit
+@jit_inline
 def collect_traffic(whole: TickArray, vectors: TickArray) -> Traffic:
     """Compose every collective from the option vectors of all dimensions [D, K]."""
     chunks = whole[Whole.CHUNKS]
@@ -78,7 +78,7 @@ def collect_traffic(whole: TickArray, vectors: TickArray) -> Traffic:
     )
 
 
-@jit
+@jit_inline
 def _exchange(
     vectors: TickArray, slots: tuple[int, int, int, int], chunks: int, apart: bool, blueconnect: bool
 ) -> tuple[int, int]:
@@ -91,7 +91,7 @@ def _exchange(
     return _one_way(vectors, up, up_latency, chunks), 0 * chunks
 
 
-@jit
+@jit_inline
 def _one_way(vectors: TickArray, serial: int, latency: int, chunks: int) -> int:
     """Every dimension is visited once: one chunk's path, and the others behind it on the widest dimension."""
     path = widest = vectors[0, serial]
@@ -103,7 +103,7 @@ def _one_way(vectors: TickArray, serial: int, latency: int, chunks: int) -> int:
     return ticks
 
 
-@jit
+@jit_inline
 def _up_and_down(vectors: TickArray, slots: tuple[int, int, int, int], chunks: int) -> int:
     """Max over dimensions of: the way up to it, all chunks' work on it, the way back from its last visit."""
     up, up_latency, down, down_latency = slots
@@ -117,7 +117,7 @@ def _up_and_down(vectors: TickArray, slots: tuple[int, int, int, int], chunks: i
     return max(longest, before + after)
 
 
-@jit
+@jit_inline
 def _send(vectors: TickArray) -> int:
     """The worst pair of neighbouring stages: back in the dimensions that carry, one step in the next."""
     worst: int = 0 * vectors[0, 0]
@@ -128,7 +128,7 @@ def _send(vectors: TickArray) -> int:
     return worst
 
 
-@jit
+@jit_inline
 def collect_work(whole: TickArray, traffic: Traffic) -> Work:
     """Add blocking communication to compute.
 
@@ -153,13 +153,13 @@ def collect_work(whole: TickArray, traffic: Traffic) -> Work:
     )
 
 
-@jit
+@jit_inline
 def synchronise(traffic: Traffic) -> int:
     """Return the ticks of one tensor-parallel synchronisation."""
     return traffic.tensor_reduce + traffic.tensor_gather
 
 
-@jit
+@jit_inline
 def ends_of(whole: TickArray, stage: int) -> tuple[int, int]:
     """Return whether (1 or 0) stage type 0 first, 1 middle, 2 last has the embedding, and the head."""
     return 1 if stage == 0 else 0, 1 if stage == 2 or whole[Whole.PP] == 1 else 0

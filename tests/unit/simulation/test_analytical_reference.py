@@ -1,0 +1,154 @@
+"""The kernel against a slow, independent implementation of the same step."""
+
+from __future__ import annotations
+
+import random
+from math import prod
+
+import numpy as np
+import pytest
+
+from cosmic_opt.errors import InfeasibleError
+from cosmic_opt.simulation.analytical import AnalyticalSimulator
+from cosmic_opt.system.npu import Npu
+from cosmic_opt.workloads.transformer import Transformer
+from tests.unit.simulation.analytical_reference import Design, Reference
+
+GLOBAL_BATCH, SEQUENCE = 48, 2048
+NPU = Npu("test", 10 * 10**12, 50 * 10**9, 24 * 10**9)
+TEXT = Transformer(
+    name="text",
+    layers=10,
+    hidden=1024,
+    heads=16,
+    kv_heads=4,
+    head_dim=64,
+    ffn=4096,
+    vocabulary=32000,
+    positions=SEQUENCE,
+    sequence=SEQUENCE,
+    tied_embeddings=True,
+)
+IMAGE = Transformer(
+    name="image",
+    layers=12,
+    hidden=768,
+    heads=12,
+    kv_heads=12,
+    head_dim=64,
+    ffn=3072,
+    sequence=SEQUENCE,
+    positions=SEQUENCE,
+    causal=False,
+    patch_size=16,
+    channels=3,
+    classes=1000,
+)
+SHAPES = ((4, 8, 4), (6, 4, 3), (2, 3, 5), (12, 2, 6), (1, 1, 1), (7, 1, 9), (1, 24, 1))
+TOPOLOGIES = ("ring", "fully_connected", "switch")
+ALGORITHMS = ("ring", "direct", "halving_doubling", "double_binary_tree")
+
+
+def random_design(rng: random.Random, shape: tuple[int, ...], **fixed: object) -> Design:
+    dp, tp, pp, sp = random_factors(rng, prod(shape), 4)
+    values: dict[str, object] = {
+        "dp": dp,
+        "tp": tp,
+        "pp": pp,
+        "sp": sp,
+        "npus_per_dim": shape,
+        "topology": tuple(rng.choice(TOPOLOGIES) for _ in shape),
+        "algorithm": tuple(rng.choice(ALGORITHMS) for _ in shape),
+        "bandwidth": tuple(rng.randrange(1, 500) * 10**9 for _ in shape),
+        "latency": tuple(rng.randrange(0, 2_000_000) for _ in shape),
+        "zero_stage": rng.randrange(4),
+        "micro_batch": rng.choice([1, 2, 3]),
+        "recompute": rng.choice(["none", "selective", "full"]),
+        "chunks": rng.choice([1, 2, 3, 4, 16]),
+        "multidim": rng.choice(["baseline", "blueconnect"]),
+        "sequence_parallel": rng.randrange(2),
+        "overlap_gradients": rng.randrange(2),
+        "overlap_weights": rng.randrange(2),
+    }
+    return Design(**{**values, **fixed})  # type: ignore[arg-type]
+
+
+def random_factors(rng: random.Random, number: int, parts: int) -> list[int]:
+    factors, prime = [1] * parts, 2
+    while number > 1:
+        while number % prime == 0:
+            factors[rng.randrange(parts)] *= prime
+            number //= prime
+        prime += 1
+    return factors
+
+
+def simulator(workload: Transformer, dimensions: int, shapes: tuple[tuple[int, ...], ...]) -> AnalyticalSimulator:
+    names = ("npus_per_dim", "topology", "algorithm", "bandwidth", "latency")
+    per_dim = [f"{name}[{dim}]" for name in names for dim in range(dimensions)]
+    scalars = [name for name in Design.__dataclass_fields__ if name not in names]
+    domains: dict[str, tuple[int | str, ...]] = {name: () for name in (*scalars, *per_dim)}
+    for dim in range(dimensions):
+        domains[f"npus_per_dim[{dim}]"] = tuple({shape[dim] for shape in shapes})
+        domains[f"topology[{dim}]"] = TOPOLOGIES
+        domains[f"algorithm[{dim}]"] = ALGORITHMS
+    job = {"global_batch": GLOBAL_BATCH, "sequence": SEQUENCE}
+    return AnalyticalSimulator(workload, job, NPU, dimensions, {}, domains)
+
+
+def columns(designs: list[Design]) -> dict[str, np.ndarray]:
+    rows = [design.columns() for design in designs]
+    return {name: np.array([row[name] for row in rows]) for name in rows[0]}
+
+
+def scored(designs: list[Design], workload: Transformer, *, exact: bool) -> list[tuple[Design, Reference]]:
+    """The designs whose algorithms exist, with their reference score."""
+    pairs = []
+    for design in designs:
+        try:
+            pairs.append((design, Reference(workload, NPU, design, GLOBAL_BATCH, SEQUENCE, exact=exact)))
+        except InfeasibleError:
+            continue
+    return pairs
+
+
+@pytest.mark.parametrize("workload", [TEXT, IMAGE], ids=lambda workload: workload.name)
+def test_kernel_equals_the_reference_to_the_tick_in_every_term(workload: Transformer) -> None:
+    rng = random.Random(7)
+    designs = [random_design(rng, rng.choice(SHAPES)) for _ in range(900)]
+    pairs = scored(designs, workload, exact=False)
+    assert len(pairs) > 400
+    model = simulator(workload, 3, SHAPES)
+    result = model.evaluate(columns([design for design, _ in pairs]))
+    for row, (design, reference) in enumerate(pairs):
+        assert dict(zip(model.terms, result.terms[row], strict=True)) == reference.terms, design
+        assert result.step_ticks[row] == reference.step, design
+        assert result.micro_batches[row] == reference.micro_batches
+
+
+def test_kernel_equals_the_reference_on_five_dimensions() -> None:
+    rng = random.Random(11)
+    shapes = ((2, 3, 2, 4, 2), (4, 1, 6, 2, 3))
+    pairs = scored([random_design(rng, rng.choice(shapes)) for _ in range(300)], TEXT, exact=False)
+    result = simulator(TEXT, 5, shapes).evaluate(columns([design for design, _ in pairs]))
+    assert result.step_ticks.tolist() == [reference.step for _, reference in pairs]
+
+
+def test_floating_point_primitives_are_exact_fractions_to_a_part_in_ten_to_the_twelve() -> None:
+    rng = random.Random(3)
+    pairs = scored([random_design(rng, rng.choice(SHAPES)) for _ in range(150)], TEXT, exact=True)
+    result = simulator(TEXT, 3, SHAPES).evaluate(columns([design for design, _ in pairs]))
+    exact = np.array([reference.step for _, reference in pairs])
+    assert np.abs(result.step_ticks - exact).max() <= 1e-12 * exact.max()
+
+
+def test_a_design_is_refused_exactly_where_an_algorithm_does_not_exist() -> None:
+    rng = random.Random(5)
+    model = simulator(TEXT, 3, SHAPES)
+    for _ in range(100):
+        design = random_design(rng, rng.choice(SHAPES))
+        if scored([design], TEXT, exact=False):
+            model.evaluate(columns([design]))
+        else:
+            with pytest.raises(InfeasibleError, match="does not exist"):
+                model.evaluate(columns([design]))
