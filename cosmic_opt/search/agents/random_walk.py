@@ -1,0 +1,26 @@
+"""The random agent: uniform, independent feasible designs."""
+
+from __future__ import annotations
+
+import numpy as np
+from numpy.typing import NDArray
+
+from cosmic_opt.psa.parameter_set import DesignBatch
+from cosmic_opt.search.agents.base import AGENTS
+from cosmic_opt.search.feasible_space import FeasibleSpace
+
+
+@AGENTS.register("random")
+class RandomAgent:
+    """Draws every design uniformly from the feasible set."""
+
+    def __init__(self, space: FeasibleSpace, rng: np.random.Generator) -> None:
+        self.space = space
+        self.rng = rng
+
+    def ask(self, count: int) -> DesignBatch:
+        """Return uniform designs."""
+        return self.space.sample(count, self.rng)
+
+    def tell(self, batch: DesignBatch, scores: NDArray[np.float64]) -> None:
+        """A memoryless agent learns nothing."""

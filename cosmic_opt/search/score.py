@@ -1,0 +1,69 @@
+"""Score designs: the one place where the search calls the simulator."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from cosmic_opt.catalog.bind import BoundInstance
+from cosmic_opt.errors import InfeasibleError
+from cosmic_opt.psa.evaluate import holds
+from cosmic_opt.psa.parameter_set import DesignBatch
+from cosmic_opt.search.objective import Objective
+from cosmic_opt.simulation.analytical.simulator import AnalyticalSimulator, Evaluation
+
+IntArray = NDArray[np.int64]
+
+
+def simulator_of(instance: BoundInstance) -> AnalyticalSimulator:
+    """Return the analytical simulator of a bound instance, with tables for what its columns can hold."""
+    parameter_set = instance.parameter_set
+    columns = parameter_set.columns
+    constants = {name: value for name, value in parameter_set.data.items() if name not in parameter_set.positions}
+    domains = {column.name: column.values for column in columns if len(column.values) > 1}
+    constants |= {column.name: column.values[0] for column in columns if len(column.values) == 1}
+    return AnalyticalSimulator(instance.workload, instance.job, instance.npu, instance.dimensions, constants, domains)
+
+
+@dataclass(frozen=True)
+class Scores:
+    """The evaluation of a batch, and its exact objective values (Python integers)."""
+
+    evaluation: Evaluation
+    amounts: IntArray
+    values: NDArray[np.object_]
+
+
+@dataclass(frozen=True)
+class Scorer:
+    """Scores batches of one problem; counts nothing, keeps nothing."""
+
+    simulator: AnalyticalSimulator
+    objective: Objective
+
+    def score(self, batch: DesignBatch) -> Scores:
+        """Return the scores of feasible designs.
+
+        Raises:
+            InfeasibleError: the simulator cannot run one of them.
+            LimitError: a step takes longer than the simulator's clock can hold.
+        """
+        evaluation = self.simulator.evaluate(batch.value_columns())
+        amounts = self.objective.amounts(batch)
+        return Scores(evaluation, amounts, self.objective.values(evaluation.step_ticks, amounts))
+
+
+def refuse_infeasible(batch: DesignBatch) -> None:
+    """Raise for the first design that breaks a structural rule, naming every rule it breaks."""
+    for constraint in batch.parameter_set.constraints:
+        if constraint.simulated:
+            continue
+        bad = np.flatnonzero(~holds(constraint, batch))
+        if len(bad):
+            raise InfeasibleError(
+                f"the design breaks the rule {constraint.name!r}: {constraint.text}",
+                where=constraint.where,
+                hint=f"{constraint.why}; drop it with --without {constraint.name}" if constraint.why else None,
+            )

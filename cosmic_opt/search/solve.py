@@ -1,0 +1,236 @@
+"""The hybrid loop: agents find an incumbent, regions are closed best bound first, the least optimum is reported."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from enum import Enum
+
+import numpy as np
+
+from cosmic_opt.catalog.bind import BoundInstance
+from cosmic_opt.errors import SpecError
+from cosmic_opt.feasibility.feasible_set import feasible_set
+from cosmic_opt.ir.check import recheck
+from cosmic_opt.ir.lower import lower
+from cosmic_opt.ir.model import LoweredModel
+from cosmic_opt.psa.parameter_set import DesignBatch
+from cosmic_opt.search.agents import AGENTS
+from cosmic_opt.search.budget import Budget
+from cosmic_opt.search.feasible_space import FeasibleSpace
+from cosmic_opt.search.frontier import NO_LIMIT, Frontier
+from cosmic_opt.search.limits import step_limit
+from cosmic_opt.search.objective import Objective, objective_of
+from cosmic_opt.search.score import Scorer, Scores, simulator_of
+from cosmic_opt.search.space import build_space
+from cosmic_opt.solvers.base import SolveStatus
+
+WARM_START = (("random", 2048), ("genetic", 4096))
+"""Evaluations that agents spend on an incumbent before regions are opened."""
+ASK = 256
+NODE_LIMIT = 2_000_000_000
+
+
+class Stop(Enum):
+    """Why a search stopped."""
+
+    PROVED = "proved"
+    TIME = "time limit"
+    EVALUATIONS = "evaluation limit"
+    NODES = "node limit"
+
+
+@dataclass(frozen=True)
+class LogLine:
+    """One line of the search log. Values are of the objective (exact integers), or None when not known yet."""
+
+    seconds: float
+    regions_closed: int
+    regions: int
+    incumbent: int | None
+    bound: int | None
+    evaluations: int
+    note: str = ""
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """The answer of a search.
+
+    `value` and `bound` are exact integers (see `Objective`); `design` is empty when none was found. `evaluations`
+    counts designs scored by the simulator, `nodes` boxes of options that were bounded.
+    """
+
+    status: SolveStatus
+    stop: Stop
+    design: DesignBatch
+    scores: Scores | None
+    objective: Objective
+    value: int | None
+    bound: int | None
+    feasible_designs: int
+    regions: int
+    evaluations: int
+    nodes: int
+    seconds: float
+
+    @property
+    def gap(self) -> float | None:
+        """The relative gap between value and bound; 0 exactly when they are equal."""
+        if self.value is None or self.bound is None:
+            return None
+        return 0.0 if self.value == self.bound else (self.value - self.bound) / self.value
+
+
+Log = Callable[[LogLine], None]
+
+
+def _silent(line: LogLine) -> None:
+    del line
+
+
+@dataclass
+class _Run:
+    """The mutable state of one search."""
+
+    instance: BoundInstance
+    model: LoweredModel
+    space: FeasibleSpace
+    scorer: Scorer
+    limit_ticks: int
+    seed: int
+    budget: Budget
+    log: Log
+    evaluations: int = 0
+    best_value: int | None = None
+    best_design: DesignBatch | None = None
+
+    def use_agent(self, name: str, evaluations: int) -> None:
+        """Let an agent spend evaluations; keep the best design it finds."""
+        rng = np.random.default_rng([self.seed, sum(name.encode())])
+        agent = AGENTS.get(name)(self.space, rng)
+        left = evaluations
+        while left > 0 and not self.budget.out_of_time():
+            batch = agent.ask(min(ASK, left))
+            scores = self.scorer.score(batch)
+            left -= len(batch)
+            self.evaluations += len(batch)
+            allowed = scores.evaluation.step_ticks <= self.limit_ticks
+            agent.tell(batch, np.where(allowed, scores.values.astype(float), np.inf))
+            self._keep_best(batch.take(allowed), scores.values[allowed])
+
+    def _keep_best(self, batch: DesignBatch, values: np.ndarray) -> None:
+        if not len(batch):
+            return
+        at = min(range(len(batch)), key=lambda row: (values[row], tuple(batch.codes[row])))
+        if self.best_value is None or values[at] < self.best_value:
+            self.best_value, self.best_design = int(values[at]), batch.take([at])
+
+    def outcome(self, status: SolveStatus, stop: Stop, bound: int | None, regions: int, nodes: int) -> Outcome:
+        """Return the answer; the reported design is scored once more and re-checked against every rule."""
+        empty = self.instance.parameter_set.batch(np.zeros((0, len(self.instance.parameter_set.columns)), np.int32))
+        design = self.best_design if self.best_design is not None else empty
+        scores = self.scorer.score(design) if len(design) else None
+        if scores is not None:
+            recheck(self.model, self.instance.parameter_set, design.codes, "the search")
+            assert int(scores.values[0]) == self.best_value, "the reported design scores as it was found"
+        return Outcome(
+            status,
+            stop,
+            design,
+            scores,
+            self.scorer.objective,
+            self.best_value,
+            bound,
+            self.space.size,
+            regions,
+            self.evaluations,
+            nodes,
+            self.budget.elapsed(),
+        )
+
+
+def solve(
+    instance: BoundInstance,
+    *,
+    seed: int = 0,
+    budget: Budget | None = None,
+    agent: str | None = None,
+    log: Log = _silent,
+) -> Outcome:
+    """Return the best design of a problem, with the proof state.
+
+    With `agent`, that agent alone spends the budget's evaluations, as in the paper, and nothing is proved.
+
+    Raises:
+        SpecError: a rule on a simulated quantity that is not a limit on the step.
+        LimitError: too many structural combinations to prove anything (use an agent alone).
+    """
+    budget = budget or Budget()
+    limit = step_limit(instance.parameter_set)
+    model = lower(instance.parameter_set)
+    objective = objective_of(instance.objective, instance.parameter_set)
+    scorer = Scorer(simulator_of(instance), objective)
+    space = FeasibleSpace(instance.parameter_set, feasible_set(model))
+    run = _Run(instance, model, space, scorer, limit, seed, budget, log)
+    if space.size == 0:
+        return run.outcome(SolveStatus.INFEASIBLE, Stop.PROVED, None, 0, 0)
+    if agent is not None:
+        return _agent_alone(run, agent)
+    return _hybrid(run)
+
+
+def _agent_alone(run: _Run, agent: str) -> Outcome:
+    if run.budget.evaluations is None and run.budget.seconds is None:
+        raise SpecError("an agent alone never stops by itself", hint="give --evaluations 10000 or --time-limit 60")
+    evaluations = NO_LIMIT if run.budget.evaluations is None else run.budget.evaluations
+    run.use_agent(agent, evaluations)
+    status = SolveStatus.UNKNOWN if run.best_value is None else SolveStatus.FEASIBLE
+    stop = Stop.TIME if run.budget.out_of_time() else Stop.EVALUATIONS
+    return run.outcome(status, stop, None, 0, 0)
+
+
+def _hybrid(run: _Run) -> Outcome:
+    for name, evaluations in WARM_START:
+        run.use_agent(name, min(evaluations, run.space.size))
+        run.log(LogLine(run.budget.elapsed(), 0, 0, run.best_value, None, run.evaluations, f"{name} agent"))
+    instance, scorer = run.instance, run.scorer
+    space = build_space(instance.parameter_set, run.model, scorer.simulator, instance.dimensions, scorer.objective)
+    frontier = Frontier(space, scorer.simulator, scorer.objective, run.limit_ticks)
+    if run.best_design is not None:
+        best = scorer.score(run.best_design)
+        frontier.offer(int(best.evaluation.step_ticks[0]), int(best.amounts[0]))
+    total = len(space.regions)
+    run.log(LogLine(run.budget.elapsed(), 0, total, frontier.value, frontier.bound, run.evaluations, "regions bounded"))
+    stop = Stop.PROVED
+    limit = NODE_LIMIT if run.budget.evaluations is None else max(0, run.budget.evaluations - run.evaluations)
+    logged = frontier.value
+    for number, progress in enumerate(frontier.run(limit), 1):
+        if progress.incumbent != logged or number & (number - 1) == 0:
+            logged = progress.incumbent
+            closed = total - len(frontier.order) + progress.closed
+            run.log(LogLine(run.budget.elapsed(), closed, total, progress.incumbent, progress.bound, run.evaluations))
+        if run.budget.out_of_time():
+            stop = Stop.TIME
+            break
+    if frontier.next < len(frontier.order) and stop is Stop.PROVED:
+        stop = Stop.NODES if run.budget.evaluations is None else Stop.EVALUATIONS
+    return _finish(run, frontier, total, stop)
+
+
+def _finish(run: _Run, frontier: Frontier, regions: int, stop: Stop) -> Outcome:
+    if frontier.value is None:
+        status = SolveStatus.INFEASIBLE if stop is Stop.PROVED else SolveStatus.UNKNOWN
+        return run.outcome(status, stop, frontier.bound, regions, frontier.nodes)
+    if stop is Stop.PROVED:
+        run.best_design = run.instance.parameter_set.batch(frontier.least_code().reshape(1, -1))
+        run.best_value = frontier.value
+        run.log(
+            LogLine(run.budget.elapsed(), regions, regions, frontier.value, frontier.value, run.evaluations, "proved")
+        )
+        return run.outcome(SolveStatus.OPTIMAL, stop, frontier.value, regions, frontier.nodes)
+    frontier_design = frontier.incumbent_design()
+    if frontier_design is not None and (run.best_value is None or frontier.value < run.best_value):
+        run.best_design = run.instance.parameter_set.batch(frontier_design.reshape(1, -1))
+        run.best_value = frontier.value
+    return run.outcome(SolveStatus.FEASIBLE, stop, frontier.bound, regions, frontier.nodes)
