@@ -18,6 +18,7 @@ from cosmic_opt.simulation.analytical.layout import (
 from cosmic_opt.simulation.analytical.tables import FloatArray, IntArray, PhaseTables, Rates
 
 _BLUECONNECT = CATEGORIES["multidim"].index("blueconnect")
+_LIMIT = int(LIMIT_TICKS)
 
 
 @jit_inline
@@ -105,7 +106,7 @@ def _compute(rates: Rates, inputs: IntArray, whole: IntArray) -> None:
             arithmetic = tokens_per_rank * operators[row, 0]
             memory = tokens * operators[row, 1] + divided * operators[row, 2]
             memory += tokens_per_rank * operators[row, 3] + split * operators[row, 4] + operators[row, 5]
-            ticks += to_ticks(max(arithmetic, memory))
+            ticks = min(ticks + to_ticks(max(arithmetic, memory)), _LIMIT)  # two limits do not wrap
         whole[Whole.FORWARD + group] = ticks
 
 

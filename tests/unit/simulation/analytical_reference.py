@@ -197,9 +197,7 @@ class Reference:
     def _step(self) -> int:
         design, w = self.design, self.workload
         forward, backward = self.kernels(forward_layer(w)), self.kernels(backward_layer(w))
-        again = {"none": 0, "selective": self.kernels(selective_recompute(w)), "full": forward}[
-            design.recompute
-        ]
+        again = {"none": 0, "selective": self.kernels(selective_recompute(w)), "full": forward}[design.recompute]
         ends = {"embedding": embedding_operators(w), "head": head_operators(w)}
         stream = self.tokens * (w.hidden * 2)
         if design.sequence_parallel:
@@ -240,9 +238,7 @@ class Reference:
             "recompute": m * layers * again,
             "embedding and head": m
             * sum(self.kernels(ends[job].forward) + self.kernels(ends[job].backward) for job in end_jobs),
-            "tensor-parallel communication": m
-            * (layers * tensor_calls + text * len(end_jobs))
-            * (reduce + gather),
+            "tensor-parallel communication": m * (layers * tensor_calls + text * len(end_jobs)) * (reduce + gather),
             "sequence-parallel communication": m * layers * (key_calls * keys_gather + keys_reduce),
             "pipeline sends": m * sends,
             "pipeline bubble": sum(passes) - max(passes),
@@ -286,9 +282,7 @@ class Reference:
         design = self.design
         beside_gather, beside_reduce = design.overlap_weights, design.overlap_gradients
         forward = [(gather[job], work[job][0], 0) for job in jobs]
-        back_gather = [
-            gather[job] if design.zero_stage == 3 and job != "embedding" else 0 for job in reversed(jobs)
-        ]
+        back_gather = [gather[job] if design.zero_stage == 3 and job != "embedding" else 0 for job in reversed(jobs)]
         plain = [(g, work[job][1], 0) for g, job in zip(back_gather, reversed(jobs), strict=True)]
         full = [(g, w, reduce[job]) for (g, w, _), job in zip(plain, reversed(jobs), strict=True)]
         gathers = flow_shop(forward, beside_gather, 0) - sum(w for _, w, _ in forward)

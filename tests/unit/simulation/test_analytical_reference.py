@@ -49,6 +49,13 @@ TOPOLOGIES = ("ring", "fully_connected", "switch")
 ALGORITHMS = ("ring", "direct", "halving_doubling", "double_binary_tree")
 
 
+@pytest.fixture(scope="module", autouse=True)
+def compiled_kernel() -> None:
+    """Compile outside the time of any one test."""
+    design = Design(1, 1, 1, 1, (1,), ("ring",), ("ring",), (1,), (0,))
+    simulator(TEXT, 1, ((1,),)).evaluate(columns([design]))
+
+
 def random_design(rng: random.Random, shape: tuple[int, ...], **fixed: object) -> Design:
     dp, tp, pp, sp = random_factors(rng, prod(shape), 4)
     values: dict[str, object] = {
@@ -87,7 +94,7 @@ def simulator(workload: Transformer, dimensions: int, shapes: tuple[tuple[int, .
     names = ("npus_per_dim", "topology", "algorithm", "bandwidth", "latency")
     per_dim = [f"{name}[{dim}]" for name in names for dim in range(dimensions)]
     scalars = [name for name in Design.__dataclass_fields__ if name not in names]
-    domains: dict[str, tuple[int | str, ...]] = {name: () for name in (*scalars, *per_dim)}
+    domains: dict[str, tuple[int | str, ...]] = dict.fromkeys((*scalars, *per_dim), ())
     for dim in range(dimensions):
         domains[f"npus_per_dim[{dim}]"] = tuple({shape[dim] for shape in shapes})
         domains[f"topology[{dim}]"] = TOPOLOGIES
