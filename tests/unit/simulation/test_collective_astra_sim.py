@@ -1,0 +1,281 @@
+"""ASTRA-sim's congestion-unaware backend: hand-worked times, its own outputs, and a message-level replay."""
+
+import json
+import math
+from collections.abc import Callable
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from cosmic_opt.analysis.validation import astra_case
+from cosmic_opt.errors import InfeasibleError, LimitError, SpecError
+from cosmic_opt.simulation.collective import AstraSimOptions, simulate_collective
+from cosmic_opt.simulation.collective.astra_sim import AstraCase, run_case
+from cosmic_opt.simulation.collective.astra_sim.algorithms import (
+    Costs,
+    halving_doubling_finish,
+    ring_finish,
+)
+from cosmic_opt.simulation.collective.astra_sim.direct import direct_finish
+from cosmic_opt.simulation.collective.astra_sim.edges import Edges, Fabric
+from cosmic_opt.simulation.collective.astra_sim.plan import cut
+from cosmic_opt.system.network import Dimension, Network
+
+GOLDEN = Path(__file__).parents[2] / "golden" / "astrasim_collectives.json"
+ROWS: list[dict[str, Any]] = [
+    row for row in json.loads(GOLDEN.read_text(encoding="utf-8"))["cases"] if row["backend"] == "unaware"
+]
+GIB = 2**30
+RING_OF_8 = AstraCase(("ring",), (8,), (50.0,), (500.0,), ("ring",), "all_reduce", 2**20)
+GRID = replace(
+    RING_OF_8,
+    topologies=("ring", "fully_connected", "switch"),
+    npus_per_dim=(2, 8, 4),
+    bandwidth_gib_per_s=(200.0, 100.0, 50.0),
+    latency_ns=(50.0, 500.0, 2000.0),
+    algorithms=("ring", "direct", "halvingDoubling"),
+)
+
+
+def message_ns(hops: int, latency_ns: float, size_bytes: int, gib_per_s: float) -> int:
+    return math.floor(hops * latency_ns + size_bytes / (gib_per_s * GIB / 1e9))
+
+
+@pytest.mark.parametrize("row", ROWS, ids=[row["id"] for row in ROWS])
+def test_astra_sims_own_time_to_the_nanosecond(row: dict[str, Any]) -> None:
+    timing = run_case(astra_case(row))
+    assert timing.time_ns == row["time_ns"]
+    assert timing.first_npu_time_ns == row.get("first_npu_time_ns", row["time_ns"])
+
+
+def test_a_ring_all_reduce_is_its_closed_form() -> None:
+    """2(n-1) T + (2n-1) d + (n-1) P."""
+    case = replace(RING_OF_8, memory_gb_per_s=50.0)
+    size = 2**20 // 8
+    expected = 14 * message_ns(1, 500.0, size, 50.0) + 15 * 10 + 7 * 3 * (size // 50)
+    assert run_case(case).time_ns == expected
+
+
+def test_a_window_of_one_sends_to_one_peer_after_the_other() -> None:
+    """On a switch all distances are equal: R T + (R + 1) d with R = 7 rounds."""
+    case = replace(RING_OF_8, topologies=("switch",), algorithms=("direct1",), collective="all_to_all")
+    assert run_case(case).time_ns == 7 * message_ns(2, 500.0, 2**17, 50.0) + 8 * 10
+
+
+def test_halving_doubling_rounds_odd_sizes_down_at_every_level() -> None:
+    """15 bytes: 7, 3 going down; 3 is halved once more and doubled, so 2, 4 going up."""
+    sizes = [(1, 7), (2, 3), (2, 2), (1, 4)]
+    case = replace(
+        RING_OF_8,
+        npus_per_dim=(4,),
+        bandwidth_gib_per_s=(0.01,),
+        algorithms=("halvingDoubling",),
+        size_bytes=15,
+    )
+    expected = sum(message_ns(hops, 500.0, size, 0.01) for hops, size in sizes) + 5 * 10
+    assert run_case(case).time_ns == expected
+
+
+def test_one_queue_with_k_servers_runs_k_chunks_at_one_time() -> None:
+    one = run_case(replace(RING_OF_8, size_bytes=2**14)).time_ns
+    case = replace(RING_OF_8, size_bytes=7 * 2**14, chunks=7, active_chunks=2)
+    assert run_case(case).time_ns == 4 * one
+
+
+@pytest.mark.parametrize(
+    ("size", "splits", "collective", "count", "chunk"),
+    [
+        (2**20, 3, "all_reduce", 4, 349525),
+        (0, 4, "all_reduce", 4, 8),
+        (31, 4, "all_to_all", 4, 8),
+        (31, 4, "all_gather", 5, 7),
+        (32, 4, "reduce_scatter", 4, 8),
+    ],
+)
+def test_chunks_are_equal_and_have_a_least_size(
+    size: int, splits: int, collective: str, count: int, chunk: int
+) -> None:
+    chunks = cut(replace(RING_OF_8, size_bytes=size, chunks=splits, collective=collective))
+    assert (chunks.count, chunks.size_bytes) == (count, chunk)
+
+
+def test_only_the_lowest_differing_dimension_is_charged() -> None:
+    fabric = Fabric(("ring", "switch"), (4, 4), (1.0, 2.0), (10.0, 100.0))
+    assert fabric.edges((0, 5)).ahead_ns(1, 0).tolist() == [10, 10]
+    assert fabric.edges((0, 2)).ahead_ns(1, 0).tolist() == [20, 20]
+    assert fabric.edges((0, 8)).ahead_ns(1, 0).tolist() == [200, 200]
+
+
+def test_a_fifth_dimension_takes_no_part_by_default() -> None:
+    five = AstraCase(("ring",) * 5, (2,) * 5, (50.0,) * 5, (100.0,) * 5, ("ring",) * 5, "all_reduce", 2**20)
+    named = replace(five, involved_dims=(True,) * 4 + (False,))
+    assert run_case(five).time_ns == run_case(named).time_ns
+    assert run_case(replace(five, involved_dims=(True,) * 5)).time_ns > run_case(five).time_ns
+
+
+def test_a_list_of_algorithms_that_is_too_short_drops_dimensions() -> None:
+    short = replace(GRID, algorithms=("ring", "direct"))
+    assert run_case(short).time_ns == run_case(replace(GRID, involved_dims=(True, True, False))).time_ns
+
+
+def test_a_group_of_every_npu_keeps_the_hierarchy() -> None:
+    assert run_case(replace(GRID, groups=(tuple(range(64)),))).time_ns == run_case(GRID).time_ns
+
+
+def test_a_smaller_group_is_a_flat_ring_with_a_fixed_delay() -> None:
+    group = replace(GRID, groups=((0, 1),), endpoint_delay_ns=100)
+    expected = 2 * message_ns(1, 50.0, 2**19, 200.0) + 3 * 10
+    assert run_case(group).time_ns == expected
+
+
+def test_a_tree_runs_an_all_reduce_for_any_collective() -> None:
+    tree = replace(RING_OF_8, algorithms=("doubleBinaryTree",))
+    times = {
+        run_case(replace(tree, collective=kind)).time_ns for kind in ("all_reduce", "reduce_scatter", "all_gather")
+    }
+    assert len(times) == 1
+
+
+def test_trees_in_two_dimensions_finish_npus_at_different_times() -> None:
+    case = replace(GRID, algorithms=("doubleBinaryTree", "doubleBinaryTree", "ring"), chunks=4)
+    timing = run_case(case)
+    assert timing.first_npu_time_ns <= timing.time_ns
+
+
+Algorithm = Callable[[str, Edges, int, Costs, Any], Any]
+
+
+def direct_with_all_peers(collective: str, edges: Edges, data: int, costs: Costs, starts: Any) -> Any:
+    return direct_finish(collective, edges, data, costs, starts, edges.members - 1, subgroup=False)
+
+
+def direct_with_two(collective: str, edges: Edges, data: int, costs: Costs, starts: Any) -> Any:
+    return direct_finish(collective, edges, data, costs, starts, 2, subgroup=False)
+
+
+@given(
+    algorithm=st.sampled_from([ring_finish, halving_doubling_finish, direct_with_all_peers, direct_with_two]),
+    collective=st.sampled_from(["all_reduce", "reduce_scatter", "all_gather"]),
+    levels=st.integers(1, 4),
+    data=st.integers(1, 10**6),
+    delay=st.integers(1, 100),
+)
+@settings(derandomize=True, deadline=None)
+def test_folding_equal_npus_into_one_changes_nothing(
+    algorithm: Algorithm, collective: str, levels: int, data: int, delay: int
+) -> None:
+    count = 1 << levels
+    whole = Fabric(("ring",), (count,), (3.0,), (70.5,)).edges(range(count))
+    costs = Costs(delay, 40.0)
+    apart = algorithm(collective, whole, data, costs, np.zeros(count, dtype=np.int64))
+    folded = algorithm(collective, whole.folded(), data, costs, np.zeros(1, dtype=np.int64))
+    assert set(apart.tolist()) == set(folded.tolist())
+
+
+@pytest.mark.parametrize(
+    ("changes", "reason"),
+    [
+        ({"endpoint_delay_ns": 0}, "assertion"),
+        ({"chunks": 0}, "divides by zero"),
+        ({"memory_gb_per_s": 0.0}, "divides by zero"),
+        ({"collective": "all_gather", "size_bytes": 3, "chunks": 4}, "loops"),
+        ({"groups": ((3,),)}, "never completes"),
+        ({"npus_per_dim": (1,)}, "exit"),
+        ({"npus_per_dim": (6,), "algorithms": ("halvingDoubling",)}, "unfinished"),
+        ({"npus_per_dim": (6,), "algorithms": ("doubleBinaryTree",)}, "crashes"),
+        ({"algorithms": ("halvingDoubling",), "collective": "all_to_all"}, "exits"),
+        ({"algorithms": ("doubleBinaryTree",), "groups": ((0, 1),)}, "reads a ring as a tree"),
+        ({"involved_dims": (False,)}, "involved"),
+        ({"algorithms": ()}, "empty"),
+        ({"algorithms": ("ring", "ring")}, "longer"),
+    ],
+)
+def test_inputs_on_which_astra_sim_fails_name_the_reason(changes: dict[str, Any], reason: str) -> None:
+    with pytest.raises(InfeasibleError, match=reason) as caught:
+        run_case(replace(RING_OF_8, **changes))
+    assert caught.value.hint
+
+
+def test_an_all_gather_by_halving_doubling_on_six_npus_runs_too_few_levels() -> None:
+    case = replace(RING_OF_8, npus_per_dim=(6,), algorithms=("halvingDoubling",), collective="all_gather")
+    expected = message_ns(3, 500.0, 2**20, 50.0) + message_ns(1, 500.0, 2**21, 50.0) + 3 * 10
+    assert run_case(case).time_ns == expected
+
+
+@pytest.mark.parametrize(
+    "changes",
+    [
+        {"topologies": ("torus",)},
+        {"latency_ns": (1.0, 2.0)},
+        {"latency_ns": (-1.0,)},
+        {"latency_ns": (math.nan,)},
+        {"bandwidth_gib_per_s": (0.0,)},
+        {"npus_per_dim": (8.0,)},
+        {"algorithms": ("tree",)},
+        {"algorithms": (7,)},
+        {"collective": "broadcast"},
+        {"multidim": "themis"},
+        {"size_bytes": -1},
+        {"size_bytes": 2**62},
+        {"active_chunks": 0},
+        {"memory_gb_per_s": math.nan},
+        {"groups": ((0, 8),)},
+        {"groups": ((0, 1), (1, 2))},
+        {"involved_dims": (1,)},
+    ],
+)
+def test_a_case_that_means_nothing_is_refused(changes: dict[str, Any]) -> None:
+    with pytest.raises(SpecError) as caught:
+        replace(RING_OF_8, **changes)
+    assert caught.value.hint
+
+
+@pytest.mark.parametrize(
+    "changes",
+    [
+        {"npus_per_dim": (10**9,)},
+        {"chunks": 10**12},
+        {"bandwidth_gib_per_s": (1e-300,)},
+        {"endpoint_delay_ns": 2**61},
+        {"npus_per_dim": (2**16,), "algorithms": ("doubleBinaryTree",), "chunks": 64},
+    ],
+)
+def test_what_is_too_large_to_simulate_is_said_so(changes: dict[str, Any]) -> None:
+    with pytest.raises(LimitError) as caught:
+        run_case(replace(RING_OF_8, **changes))
+    assert caught.value.hint
+
+
+def test_the_profile_converts_bandwidth_from_bytes_per_second() -> None:
+    network = Network((Dimension("ring", 8, 50 * GIB, 500_000),))
+    result = simulate_collective(network, "all_reduce", ["ring"], 2**20, profile="astra_sim")
+    assert result.time_ticks == run_case(RING_OF_8).time_ns * 1000
+    assert result.phases[0].time_ticks == result.time_ticks
+
+
+def test_the_profile_takes_the_shard_of_an_all_gather() -> None:
+    network = Network((Dimension("ring", 8, 50 * GIB, 500_000),))
+    result = simulate_collective(network, "all_gather", ["ring"], 2**20, profile="astra_sim")
+    assert result.bus_bandwidth_bytes_per_s == pytest.approx(7 * 2**20 * 1e12 / result.time_ticks)
+
+
+def test_direct_gets_more_than_the_bandwidth_for_want_of_contention() -> None:
+    network = Network((Dimension("switch", 8, 50 * GIB, 0),))
+    result = simulate_collective(network, "all_reduce", ["direct"], 2**30, profile="astra_sim")
+    assert result.bus_bandwidth_bytes_per_s > 3 * 50 * GIB
+
+
+def test_options_reach_the_case() -> None:
+    network = Network((Dimension("ring", 8, 50 * GIB, 500_000),))
+    options = AstraSimOptions(active_chunks=2, endpoint_delay_ns=100, memory_gb_per_s=50.0, groups=((0, 1, 2, 3),))
+    result = simulate_collective(
+        network, "all_reduce", ["ring"], 2**20, chunks=4, profile="astra_sim", astra_sim=options
+    )
+    assert result.npus == 4
+    assert result.chunks == 4
+    assert result.first_npu_time_ticks <= result.time_ticks
