@@ -70,13 +70,14 @@ class InputColumns:
         """Return the number of rows of the columns called `names`.
 
         Raises:
-            SpecError: one is missing, or they differ in length, or text is given for a number.
+            SpecError: one is missing, or they differ in length, or hold no whole numbers.
         """
         lengths = set()
         for name in names:
             if name not in columns:
                 raise SpecError(f"column {name!r} is missing", where=Where(key=name), hint=nearest(name, columns))
-            if columns[name].dtype.kind in "UO" and name not in self.categories:
+            allowed = "iubUO" if name in self.categories else "iub"
+            if columns[name].dtype.kind not in allowed:
                 raise SpecError(f"{name} must be whole numbers", where=Where(key=name), hint="give base units")
             lengths.add(len(columns[name]))
         if len(lengths) > 1:

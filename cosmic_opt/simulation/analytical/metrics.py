@@ -1,4 +1,4 @@
-"""What people ask about a scored step: throughput, achieved FLOP/s, busy networks."""
+"""What people ask about a scored step: throughput and achieved FLOP/s."""
 
 from __future__ import annotations
 

@@ -11,20 +11,20 @@ from __future__ import annotations
 
 from cosmic_opt.simulation.analytical._jit import jit
 from cosmic_opt.simulation.analytical.layout import Term, Whole
-from cosmic_opt.simulation.analytical.tables import TickArray
+from cosmic_opt.simulation.analytical.tables import IntArray
 from cosmic_opt.simulation.analytical.traffic import Traffic, Work, ends_of
 
 
 @jit
-def fill_sharding(whole: TickArray, work: Work, traffic: Traffic, terms: TickArray) -> None:
+def fill_sharding(whole: IntArray, work: Work, traffic: Traffic, terms: IntArray) -> None:
     """Exposed weight gathers and gradient reductions, and the optimizer, of the stage that needs longest.
 
     ZeRO-3 without a pipeline gathers and reduces with every micro-batch, everything else once a step.
     """
-    pp, passes = whole[Whole.PP], 1 + 0 * whole[Whole.PP]
+    pp, passes = whole[Whole.PP], 1
     if whole[Whole.ZERO_STAGE] == 3 and pp == 1:
         passes = whole[Whole.MICRO_BATCHES]
-    worst = -1 + 0 * pp
+    worst = -1
     for stage in range(3):
         if stage == 0 or pp > 3 - stage:
             gather, gradient, gathered, reduced = _exposed(whole, work, traffic, stage)
@@ -39,7 +39,7 @@ def fill_sharding(whole: TickArray, work: Work, traffic: Traffic, terms: TickArr
 
 
 @jit
-def _exposed(whole: TickArray, work: Work, traffic: Traffic, stage: int) -> tuple[int, int, int, int]:
+def _exposed(whole: IntArray, work: Work, traffic: Traffic, stage: int) -> tuple[int, int, int, int]:
     """Return exposed gathers and reductions of one pass, then all gathers and reductions of it.
 
     Weights are gathered going forward by every sharded stage, and again going backward by ZeRO-3, which drops
@@ -71,11 +71,9 @@ def _exposed(whole: TickArray, work: Work, traffic: Traffic, stage: int) -> tupl
 def _forward_pass(counts: tuple[int, int, int], work: Work, traffic: Traffic) -> int:
     """Every gather prefetched: embedding, layers, head."""
     layers, embed, head = counts
-    zero = 0 * traffic.layer_gather
-    clock = (zero, zero, zero)
-    clock = _advance(clock, embed, traffic.embed_gather, work.embed_forward, zero)
-    clock = _advance(clock, layers, traffic.layer_gather, work.forward, zero)
-    clock = _advance(clock, head, traffic.head_gather, work.head_forward, zero)
+    clock = _advance((0, 0, 0), embed, traffic.embed_gather, work.embed_forward, 0)
+    clock = _advance(clock, layers, traffic.layer_gather, work.forward, 0)
+    clock = _advance(clock, head, traffic.head_gather, work.head_forward, 0)
     return clock[1]
 
 
@@ -94,14 +92,12 @@ def _backward_pass(
     layers, embed, head = counts
     beside, before = gathers
     behind, after = reductions
-    zero = 0 * traffic.layer_gather
-    clock = (zero, zero, zero)
     job = work.head_backward + before * traffic.head_gather + after * traffic.head_reduce
-    clock = _advance(clock, head, beside * traffic.head_gather, job, behind * traffic.head_reduce)
+    clock = _advance((0, 0, 0), head, beside * traffic.head_gather, job, behind * traffic.head_reduce)
     job = work.backward + before * traffic.layer_gather + after * traffic.layer_reduce
     clock = _advance(clock, layers, beside * traffic.layer_gather, job, behind * traffic.layer_reduce)
     job = work.embed_backward + after * traffic.embed_reduce
-    clock = _advance(clock, embed, zero, job, behind * traffic.embed_reduce)
+    clock = _advance(clock, embed, 0, job, behind * traffic.embed_reduce)
     return clock[2]
 
 
@@ -113,7 +109,7 @@ def _advance(clock: tuple[int, int, int], count: int, gather: int, work: int, re
     """
     gathered, worked, reduced = clock
     if count == 0:
-        return gathered + 0 * gather, worked + 0 * work, reduced + 0 * reduction
+        return clock
     through = max(
         gather + work + count * reduction,
         gather + count * work + reduction,

@@ -24,6 +24,7 @@ from cosmic_opt.simulation.analytical.layout import (
     Term,
     Whole,
 )
+from cosmic_opt.simulation.analytical.metrics import Metrics, measure
 from cosmic_opt.simulation.analytical.tables import (
     FloatArray,
     IntArray,
@@ -82,6 +83,7 @@ class AnalyticalSimulator:
         structural: Columns that `prepare` reads.
         inert: Columns that cannot change a score here.
         job: The job, with defaults.
+        causal_half: Whether the attention of a causal model counts half the square.
         tables, rates: The kernel's constants.
     """
 
@@ -118,7 +120,10 @@ class AnalyticalSimulator:
         options = Scalar.COUNT + dimensions
         self.structural = tuple(name for name, place in places.items() if place < options)
         self.inert = tuple(name for name in domains if name not in places)
-        self.rates = build_rates(workload, self.job, npu, causal_half=bool(data["causal_half"]))
+        if data["causal_half"] not in (0, 1):
+            raise SpecError("causal_half is a flag", where=Where(key="causal_half"), hint="allowed: 0, 1")
+        self.causal_half = bool(data["causal_half"])
+        self.rates = build_rates(workload, self.job, npu, causal_half=self.causal_half)
         self.tables = build_phase_tables(
             [int(value) for value in self._possible("npus_per_dim", data, domains)],
             [str(value) for value in self._possible("topology", data, domains)],
@@ -218,6 +223,17 @@ class AnalyticalSimulator:
 
         terms = np.empty(len(TERMS) + len(HIDDEN), dtype=np.int64)
         return int(compose(prepared.whole[row], vectors, terms)), terms
+
+    def metrics(self, evaluation: Evaluation, npus: int | IntArray) -> Metrics:
+        """Return throughput and achieved FLOP/s of scored designs on `npus` NPUs each."""
+        return measure(
+            self.workload,
+            self.job,
+            self.npu,
+            npus,
+            evaluation.step_ticks,
+            causal_half=self.causal_half,
+        )
 
     def _require_scored(self, statuses: NDArray[np.int64], inputs: IntArray, start: int) -> None:
         """Raise for the first row that has no time."""

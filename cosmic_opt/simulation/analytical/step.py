@@ -5,7 +5,8 @@ tensor and sequence parallelism, Shoeybi 2019 and Korthikanti 2022; sharding, Ra
 
 All arithmetic is integer and made of sums, products with counts, and maxima; exposures are subtracted only
 from a total that contains the same compute, so the step is non-decreasing in every tick that goes in.
-The functions also run on float64 arrays, which is how an overflow is recognised.
+It is also homogeneous, which is how an overflow is recognised: a step that might not fit 64 bits is first composed
+with every tick divided by a power of two.
 """
 
 from __future__ import annotations
@@ -13,9 +14,9 @@ from __future__ import annotations
 import numpy as np
 
 from cosmic_opt.simulation.analytical._jit import jit
-from cosmic_opt.simulation.analytical.layout import HIDDEN, LIMIT_TICKS, TERMS, Term, Whole
+from cosmic_opt.simulation.analytical.layout import LIMIT_TICKS, Term, Whole
 from cosmic_opt.simulation.analytical.sharding import fill_sharding
-from cosmic_opt.simulation.analytical.tables import IntArray, TickArray
+from cosmic_opt.simulation.analytical.tables import IntArray
 from cosmic_opt.simulation.analytical.traffic import (
     Traffic,
     Work,
@@ -27,8 +28,6 @@ from cosmic_opt.simulation.analytical.traffic import (
 
 TOO_LONG = 2**63 - 1
 """The time of a step beyond LIMIT_TICKS."""
-
-_TERMS_AND_HIDDEN = len(TERMS) + len(HIDDEN)
 
 
 @jit
@@ -43,15 +42,26 @@ def compose(whole: IntArray, vectors: IntArray, terms: IntArray) -> int:
     Returns:
         Non-decreasing in every entry of `vectors`; TOO_LONG (terms undefined) beyond LIMIT_TICKS.
     """
-    if _ceiling(whole, vectors) >= LIMIT_TICKS:
-        shadow = _step(whole.astype(np.float64), vectors.astype(np.float64), np.empty(_TERMS_AND_HIDDEN))
-        if not shadow < LIMIT_TICKS:
-            return TOO_LONG
+    ceiling = _ceiling(whole, vectors)
+    if ceiling >= LIMIT_TICKS and _is_too_long(whole, vectors, terms, 2.0 ** np.ceil(np.log2(ceiling / LIMIT_TICKS))):
+        return TOO_LONG
     return int(_step(whole, vectors, terms))
 
 
 @jit
-def _ceiling(whole: TickArray, vectors: TickArray) -> float:
+def _is_too_long(whole: IntArray, vectors: IntArray, terms: IntArray, scale: float) -> bool:
+    """Tell whether the step exceeds LIMIT_TICKS, from ticks divided by `scale` and rounded up: they cannot overflow."""
+    small, small_vectors = whole.copy(), np.empty_like(vectors)
+    for position in range(Whole.FORWARD, Whole.COUNT):
+        small[position] = int(np.ceil(whole[position] / scale))
+    for dim in range(vectors.shape[0]):
+        for slot in range(vectors.shape[1]):
+            small_vectors[dim, slot] = int(np.ceil(vectors[dim, slot] / scale))
+    return _step(small, small_vectors, terms) * scale >= LIMIT_TICKS
+
+
+@jit
+def _ceiling(whole: IntArray, vectors: IntArray) -> float:
     """A coarse upper bound of the step, in floating point: most rows need no second look."""
     compute = 0.0
     for position in range(Whole.FORWARD, Whole.OPTIMIZER_LAST + 1):
@@ -66,7 +76,7 @@ def _ceiling(whole: TickArray, vectors: TickArray) -> float:
 
 
 @jit
-def _step(whole: TickArray, vectors: TickArray, terms: TickArray) -> int:
+def _step(whole: IntArray, vectors: IntArray, terms: IntArray) -> int:
     terms[:] = 0
     pp = whole[Whole.PP]
     traffic = collect_traffic(whole, vectors)
@@ -91,7 +101,7 @@ def _step(whole: TickArray, vectors: TickArray, terms: TickArray) -> int:
 
 
 @jit
-def _stage_pass(whole: TickArray, work: Work, traffic: Traffic, stage: int) -> int:
+def _stage_pass(whole: IntArray, work: Work, traffic: Traffic, stage: int) -> int:
     """One micro-batch forward and backward through a stage; with a pipeline also one send each way."""
     embed, head = ends_of(whole, stage)
     ticks: int = whole[Whole.LAYERS_FIRST + stage] * (work.forward + work.backward)
@@ -102,7 +112,7 @@ def _stage_pass(whole: TickArray, work: Work, traffic: Traffic, stage: int) -> i
 
 
 @jit
-def _fill_pipeline(whole: TickArray, traffic: Traffic, stage: int, terms: TickArray) -> None:
+def _fill_pipeline(whole: IntArray, traffic: Traffic, stage: int, terms: IntArray) -> None:
     """Every micro-batch through the slowest stage, by cause."""
     embed, head = ends_of(whole, stage)
     batches = whole[Whole.MICRO_BATCHES]

@@ -27,8 +27,6 @@ from cosmic_opt.workloads.transformer import Transformer
 
 IntArray = NDArray[np.int64]
 FloatArray = NDArray[np.float64]
-TickArray = NDArray[np.int64] | NDArray[np.float64]
-"""Ticks: integers, or floating point where a kernel measures whether integers would overflow."""
 
 ILLEGAL = -1.0
 UNKNOWN = -2.0

@@ -11,7 +11,7 @@ from typing import NamedTuple
 
 from cosmic_opt.simulation.analytical._jit import jit_inline
 from cosmic_opt.simulation.analytical.layout import Slot, Whole
-from cosmic_opt.simulation.analytical.tables import TickArray
+from cosmic_opt.simulation.analytical.tables import IntArray
 
 
 class Traffic(NamedTuple):
@@ -46,7 +46,7 @@ class Work(NamedTuple):
 
 
 @jit_inline
-def collect_traffic(whole: TickArray, vectors: TickArray) -> Traffic:
+def collect_traffic(whole: IntArray, vectors: IntArray) -> Traffic:
     """Compose every collective from the option vectors of all dimensions [D, K]."""
     chunks = whole[Whole.CHUNKS]
     scattered = whole[Whole.SEQUENCE_PARALLEL] != 0
@@ -80,19 +80,19 @@ def collect_traffic(whole: TickArray, vectors: TickArray) -> Traffic:
 
 @jit_inline
 def _exchange(
-    vectors: TickArray, slots: tuple[int, int, int, int], chunks: int, apart: bool, blueconnect: bool
+    vectors: IntArray, slots: tuple[int, int, int, int], chunks: int, apart: bool, blueconnect: bool
 ) -> tuple[int, int]:
     """Return the ticks of a reduction and of a gather; of an all-reduce and 0 unless they run `apart`."""
     up, up_latency, down, down_latency = slots
     if apart:
         return _one_way(vectors, up, up_latency, chunks), _one_way(vectors, down, down_latency, chunks)
     if blueconnect:
-        return _up_and_down(vectors, slots, chunks), 0 * chunks
-    return _one_way(vectors, up, up_latency, chunks), 0 * chunks
+        return _up_and_down(vectors, slots, chunks), 0
+    return _one_way(vectors, up, up_latency, chunks), 0
 
 
 @jit_inline
-def _one_way(vectors: TickArray, serial: int, latency: int, chunks: int) -> int:
+def _one_way(vectors: IntArray, serial: int, latency: int, chunks: int) -> int:
     """Every dimension is visited once: one chunk's path, and the others behind it on the widest dimension."""
     path = widest = vectors[0, serial]
     path += vectors[0, latency]
@@ -104,10 +104,10 @@ def _one_way(vectors: TickArray, serial: int, latency: int, chunks: int) -> int:
 
 
 @jit_inline
-def _up_and_down(vectors: TickArray, slots: tuple[int, int, int, int], chunks: int) -> int:
+def _up_and_down(vectors: IntArray, slots: tuple[int, int, int, int], chunks: int) -> int:
     """Max over dimensions of: the way up to it, all chunks' work on it, the way back from its last visit."""
     up, up_latency, down, down_latency = slots
-    before = after = longest = 0 * chunks
+    before = after = longest = 0
     for dim in range(vectors.shape[0]):
         work = vectors[dim, up] + vectors[dim, down]
         after += vectors[dim, down_latency]
@@ -118,10 +118,9 @@ def _up_and_down(vectors: TickArray, slots: tuple[int, int, int, int], chunks: i
 
 
 @jit_inline
-def _send(vectors: TickArray) -> int:
+def _send(vectors: IntArray) -> int:
     """The worst pair of neighbouring stages: back in the dimensions that carry, one step in the next."""
-    worst: int = 0 * vectors[0, 0]
-    carried = worst
+    carried = worst = 0
     for dim in range(vectors.shape[0]):
         worst = max(worst, carried + vectors[dim, Slot.SEND_STEP])
         carried += vectors[dim, Slot.SEND_CARRY]
@@ -129,7 +128,7 @@ def _send(vectors: TickArray) -> int:
 
 
 @jit_inline
-def collect_work(whole: TickArray, traffic: Traffic) -> Work:
+def collect_work(whole: IntArray, traffic: Traffic) -> Work:
     """Add blocking communication to compute.
 
     A layer synchronises twice each way over tp. Over sp it gathers keys and values each way, and reduces their
@@ -160,6 +159,6 @@ def synchronise(traffic: Traffic) -> int:
 
 
 @jit_inline
-def ends_of(whole: TickArray, stage: int) -> tuple[int, int]:
+def ends_of(whole: IntArray, stage: int) -> tuple[int, int]:
     """Return whether (1 or 0) stage type 0 first, 1 middle, 2 last has the embedding, and the head."""
     return 1 if stage == 0 else 0, 1 if stage == 2 or whole[Whole.PP] == 1 else 0

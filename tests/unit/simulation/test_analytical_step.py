@@ -16,7 +16,7 @@ from hypothesis import strategies as st
 from cosmic_opt.errors import InfeasibleError, LimitError, SpecError
 from cosmic_opt.simulation.analytical import AnalyticalSimulator
 from cosmic_opt.simulation.analytical.layout import INFEASIBLE, Slot
-from cosmic_opt.simulation.analytical.metrics import measure, model_flops
+from cosmic_opt.simulation.analytical.metrics import model_flops
 from cosmic_opt.system.npu import Npu
 from cosmic_opt.workloads.transformer import Transformer
 from tests.unit.simulation.analytical_reference import Design, flow_shop
@@ -269,6 +269,21 @@ def test_componentwise_minima_bound_every_member_of_a_box_of_options(seed: int) 
     assert bound <= model.evaluate(batch).step_ticks.min()
 
 
+@settings(derandomize=True, deadline=None, max_examples=60)
+@given(st.integers(0, 10**6))
+def test_the_step_is_non_decreasing_in_every_slot(seed: int) -> None:
+    rng = random.Random(seed)
+    design = random_design(rng, rng.choice(SHAPES))
+    model = _shared_simulator()
+    prepared = model.prepare(columns([design]))
+    vectors = np.array([[rng.choice([0, rng.randrange(10**9)]) for _ in range(Slot.COUNT)] for _ in range(3)])
+    before, _ = model.compose(prepared, 0, vectors)
+    for dim, slot in itertools.product(range(3), range(Slot.COUNT)):
+        longer = vectors.copy()
+        longer[dim, slot] += rng.randrange(10**9)
+        assert model.compose(prepared, 0, longer)[0] >= before
+
+
 def test_an_option_that_does_not_exist_never_wins_a_minimum() -> None:
     design = Design(6, 1, 1, 1, (6, 1, 1), ("ring",) * 3, ("ring",) * 3, (GB,) * 3, (0,) * 3)
     model, batch = _shared_simulator(), columns([design])
@@ -336,6 +351,7 @@ def test_a_step_of_twenty_days_is_scored() -> None:
         ({"bandwidth__0": "fast"}, "whole number"),
         ({"micro_batch": 0}, "micro_batch"),
         ({"chunks": 0, "dp": 8}, "outside the domains"),
+        ({"causal_half": 2}, "causal_half"),
     ],
 )
 def test_a_value_that_means_nothing_is_a_spec_error(constants: dict[str, int | str], message: str) -> None:
@@ -350,6 +366,8 @@ def test_a_missing_column_a_missing_constant_and_unequal_lengths_are_named() -> 
     model, batch = _shared_simulator(), columns([random_design(random.Random(1), SHAPES[0])])
     with pytest.raises(SpecError, match="column 'tp' is missing"):
         model.evaluate({name: values for name, values in batch.items() if name != "tp"})
+    with pytest.raises(SpecError, match="tp must be whole numbers"):
+        model.evaluate({**batch, "tp": np.array([1.5])})
     with pytest.raises(SpecError, match="differ in length"):
         model.evaluate({**batch, "tp": np.array([1, 2])})
 
@@ -366,7 +384,7 @@ def test_npus_outside_the_domains_are_refused() -> None:
 def test_model_flop_fraction_is_at_most_one_and_throughput_follows_the_step() -> None:
     model = build(shape=(1,))
     result = model.evaluate({})
-    metrics = measure(PLAIN, model.job, FAST_MEMORY, 1, result.step_ticks)
+    metrics = model.metrics(result, 1)
     assert 0.9 < metrics.model_flop_fraction[0] <= 1
     assert metrics.tokens_per_s[0] == pytest.approx(64 * 1024 / metrics.step_time_s[0])
     assert model_flops(PLAIN, model.job) == PLAIN.training_flops(64, 1024)
