@@ -304,7 +304,8 @@ class _Lowering:
     def make_helper(self, term: Term) -> _Helper:
         names = sorted(term.columns, key=self.position)
         columns = [self.position(name) for name in names]
-        if not isinstance(term, Apply) or self.combinations(term.columns) <= WIDE_TABLE:
+        narrow = self.combinations(term.columns) <= WIDE_TABLE
+        if not isinstance(term, Apply) or narrow or any(map(is_category, term.operands)):
             rows = self.rows(columns)
             return self.define(columns, rows, self.evaluate_rows(term, names, rows), show(term))
         operands = [self.helper_of(operand) for operand in term.operands if not isinstance(operand, Constant)]
@@ -353,8 +354,8 @@ class _Lowering:
         return self.define(columns, rows, evaluate(term, arrays, len(rows)), name)
 
     def define(self, inputs: Sequence[int], rows: NDArray[np.int32], values: Values, name: str) -> _Helper:
-        """Add a helper column with the given value per row of its inputs."""
-        distinct = sorted({int(value) for value in values})
+        """Add a helper column with the given value per row of its inputs; without rows no design is feasible."""
+        distinct = sorted({int(value) for value in values}) or [0]
         code: Callable[[int], int] = {value: position for position, value in enumerate(distinct)}.__getitem__
         output = np.array([code(int(value)) for value in values], dtype=np.int32).reshape(-1, 1)
         column = len(self.columns)

@@ -41,9 +41,12 @@ def _narrow(constraint: Constraint, allowed: Allowed) -> Constraint:
     """Drop table rows that cannot occur; replace a conditional whose guard is settled to true by its body."""
     if isinstance(constraint, Table):
         return _filter(constraint, allowed)
-    if isinstance(constraint, Conditional) and list(allowed[constraint.column]) == [1]:
-        return constraint.body
-    return constraint
+    if not isinstance(constraint, Conditional):
+        return constraint
+    body = _filter(constraint.body, allowed) if isinstance(constraint.body, Table) else constraint.body
+    if list(allowed[constraint.column]) == [1]:
+        return body
+    return constraint if body is constraint.body else replace(constraint, body=body)
 
 
 def _shrink(constraint: Constraint, allowed: Allowed) -> None:
@@ -144,7 +147,7 @@ def _always(constraint: Constraint, allowed: Allowed) -> bool:
         combinations = 1
         for column in constraint.columns:
             combinations *= len(allowed[column])
-        return len(constraint.rows) == combinations
+        return len(_filter(constraint, allowed).rows) == combinations
     low, high = _bounds(constraint, allowed)
     return (constraint.lower is None or low >= constraint.lower) and (
         constraint.upper is None or high <= constraint.upper
