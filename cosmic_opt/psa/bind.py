@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
+import numpy as np
+
 from cosmic_opt.errors import SpecError, Where, nearest
 from cosmic_opt.psa.domain import Value
 from cosmic_opt.psa.expr import Aggregate, Index, Member, Name, Number, Operation, Syntax, Text
@@ -143,7 +145,8 @@ class _Binder:
         parts: list[Term] = []
         for term in quantity.terms:
             given = tuple((name, self.names.data[name]) for name in term.names if name not in self.names.columns)
-            parts.append(QuantityPart(quantity.name, term, quantity.unit, given))
+            part = QuantityPart(quantity.name, term, quantity.unit, given)
+            parts.append(part if part.columns else _settled(part))
         return _sum(parts, quantity.unit)
 
     def member_of_family(self, name: str, index: Syntax, at: int, loop: Mapping[str, int]) -> Term:
@@ -294,6 +297,12 @@ def _flatten(operator: str, operands: list[Term]) -> list[Term]:
         inner = isinstance(operand, Apply) and operand.operator == operator
         flat.extend(operand.operands if inner and isinstance(operand, Apply) else (operand,))
     return flat
+
+
+def _settled(part: QuantityPart) -> Constant:
+    """Return the value of a part that reads instance data only."""
+    values = part.term.evaluate({name: np.array([value]) for name, value in part.given})
+    return Constant(int(values[0]), part.unit)
 
 
 def _sum(parts: list[Term], unit: Unit) -> Term:
