@@ -452,4 +452,4 @@ def solve_regions(
             incumbent[0], incumbent[1] = ticks, amount
         if nodes < 0:
             return row
-    return bounds.shape[0]
+    return int(bounds.shape[0])

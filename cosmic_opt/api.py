@@ -1,0 +1,201 @@
+"""The Python front door: a `Problem` is a value; every change makes a new one.
+
+from cosmic_opt.api import Problem
+
+problem = Problem.load("cosmic/gpt3-175b-system2").fix(tp=8).require("network_cost <= 5000000")
+problem.count().value
+problem.solve().design
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass
+from functools import cached_property
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from cosmic_opt.catalog.bind import BoundInstance, bind
+from cosmic_opt.catalog.edits import Edits
+from cosmic_opt.catalog.instance_file import InstanceSpec, load_instance
+from cosmic_opt.errors import InfeasibleError
+from cosmic_opt.feasibility.count import DIAGRAM, CountResult, count
+from cosmic_opt.feasibility.feasible_set import FeasibleSet, feasible_set
+from cosmic_opt.ir.lower import lower
+from cosmic_opt.ir.model import LoweredModel
+from cosmic_opt.psa.domain import Value
+from cosmic_opt.psa.parameter_set import Constraint, DesignBatch, ParameterSet
+
+if TYPE_CHECKING:
+    from cosmic_opt.search.budget import Budget
+    from cosmic_opt.search.simulate import Report
+    from cosmic_opt.search.solve import LogLine, Outcome
+
+
+@dataclass(frozen=True)
+class Problem:
+    """An instance and changes to it. Binding, lowering and counting happen when first asked for."""
+
+    spec: InstanceSpec
+    edits: Edits = Edits()  # noqa: RUF009 - a frozen value
+
+    @staticmethod
+    def load(name: str) -> Problem:
+        """Return the problem of a shipped instance, or of the file at a path.
+
+        Raises:
+            SpecError: no such instance, or a file that does not mean anything (with line and key).
+        """
+        return Problem(load_instance(name))
+
+    # --- changes ----------------------------------------------------------------------------------------------
+
+    def edit(self, edits: Edits) -> Problem:
+        """Return the problem with `edits` applied after those it has."""
+        return Problem(self.spec, self.edits.then(edits))
+
+    def set(self, **data: Value) -> Problem:
+        """Change data: `problem.set(memory_capacity="80 GB")`."""
+        return self.edit(Edits(set=tuple((name, str(value)) for name, value in data.items())))
+
+    def fix(self, values: Mapping[str, Value] | None = None, **more: Value) -> Problem:
+        """Fix parameters: `problem.fix(tp=8)`, `problem.fix({"bandwidth[0]": "100 GB/s"})`."""
+        pairs = {**(values or {}), **more}
+        return self.edit(Edits(fix=tuple((name, str(value)) for name, value in pairs.items())))
+
+    def free(self, *names: str) -> Problem:
+        """Free parameters: `problem.free("bandwidth")`."""
+        return self.edit(Edits(free=names))
+
+    def require(self, *rules: str) -> Problem:
+        """Add rules: `problem.require("memory_per_npu <= 40 GB")`."""
+        return self.edit(Edits(require=rules))
+
+    def without(self, *names: str) -> Problem:
+        """Drop declared rules by name."""
+        return self.edit(Edits(without=names))
+
+    def scope(self, name: str) -> Problem:
+        """Choose which parameters are free, by a scope of the model."""
+        return self.edit(Edits(scope=name))
+
+    def objective(self, name: str) -> Problem:
+        """Choose the objective, for example "step_time * network_cost"."""
+        return self.edit(Edits(objective=name))
+
+    # --- the exact half ---------------------------------------------------------------------------------------
+
+    @cached_property
+    def instance(self) -> BoundInstance:
+        """The bound instance: every number known, every rule resolved."""
+        return bind(self.spec, self.edits)
+
+    @property
+    def parameter_set(self) -> ParameterSet:
+        """Columns, rules, data and quantities."""
+        return self.instance.parameter_set
+
+    @cached_property
+    def model(self) -> LoweredModel:
+        """The lowered model."""
+        return lower(self.parameter_set)
+
+    @cached_property
+    def feasible(self) -> FeasibleSet:
+        """The feasible set, as decision diagrams."""
+        return feasible_set(self.model)
+
+    def count(self, *, engine: str = DIAGRAM) -> CountResult:
+        """Return the exact number of feasible designs.
+
+        Raises:
+            LimitError: the rules entangle too many parameters, or the engine cannot count so many.
+        """
+        return count(self.parameter_set, self.feasible, engine=engine)
+
+    def enumerate(self) -> Iterator[DesignBatch]:
+        """Yield every feasible design once, in batches, in a fixed order.
+
+        Rules on simulated quantities are checked by simulating.
+        """
+        yield from self._filtered(self.parameter_set.batch(codes) for codes in self.feasible.chunks())
+
+    def sample(self, number: int, *, seed: int = 0) -> DesignBatch:
+        """Return `number` independent, uniform feasible designs (fewer only if there is none).
+
+        Rules on simulated quantities are checked by simulating; after 10,000 rejections in a row it stops short.
+        """
+        rng = np.random.default_rng(seed)
+        if not any(rule.simulated for rule in self.parameter_set.constraints):
+            return self.parameter_set.batch(self.feasible.sample(number, rng))
+        kept: list[DesignBatch] = []
+        found = rejected = 0
+        while found < number and rejected < 10_000 and self.feasible.size:
+            batch = self.parameter_set.batch(self.feasible.sample(1024, rng))
+            good = next(self._filtered(iter([batch])))
+            kept.append(good)
+            found += len(good)
+            rejected = 0 if len(good) else rejected + len(batch)
+        codes = [batch.codes for batch in kept] or [np.zeros((0, len(self.parameter_set.columns)), dtype=np.int32)]
+        return self.parameter_set.batch(np.concatenate(codes)[:number])
+
+    def _filtered(self, batches: Iterator[DesignBatch]) -> Iterator[DesignBatch]:
+        if not any(rule.simulated for rule in self.parameter_set.constraints):
+            return batches
+        from cosmic_opt.search.filter import within_step_limit  # numba takes a second to load
+
+        return within_step_limit(self.instance, batches)
+
+    # --- simulate and solve -----------------------------------------------------------------------------------
+
+    def baseline(self) -> DesignBatch:
+        """Return the instance's own design: fixed parameters as fixed, free ones at the system's own value."""
+        columns = self.parameter_set.columns
+        own = self.instance.baseline
+        values = {c.name: own[c.name] if own.get(c.name) in c.values else c.values[0] for c in columns}
+        return self.parameter_set.design(values)
+
+    def violations(self, design: DesignBatch) -> list[Constraint]:
+        """Return the rules that a design breaks (those on simulated quantities aside)."""
+        from cosmic_opt.search.simulate import violations
+
+        return violations(design)
+
+    def simulate(self, design: DesignBatch) -> Report:
+        """Return the full score of one design.
+
+        Raises:
+            InfeasibleError: it breaks a rule; the error names each.
+            LimitError: its step takes longer than 46 days.
+        """
+        from cosmic_opt.search.simulate import report
+
+        broken = self.violations(design)
+        if broken:
+            shown = "; ".join(f"{rule.name} ({rule.text})" for rule in broken)
+            raise InfeasibleError(
+                f"the design breaks {shown}",
+                where=broken[0].where,
+                hint=f"change the design, or drop a rule with --without {broken[0].name}",
+            )
+        return report(self.instance, design)
+
+    def solve(
+        self,
+        *,
+        seed: int = 0,
+        budget: Budget | None = None,
+        agent: str | None = None,
+        log: Callable[[LogLine], None] | None = None,
+    ) -> Outcome:
+        """Return the best design with its proof state; with `agent`, what that agent alone finds in the budget.
+
+        Raises:
+            SpecError: a rule on a simulated quantity that is not a limit on the step.
+            LimitError: too many structural combinations to prove anything.
+        """
+        from cosmic_opt.search.solve import solve
+
+        silent = log if log is not None else lambda line: None
+        return solve(self.instance, seed=seed, budget=budget, agent=agent, log=silent)

@@ -1,0 +1,101 @@
+"""Score one design in full: metrics, breakdown, memory, and every rule it breaks."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+import numpy as np
+
+from cosmic_opt.catalog.bind import BoundInstance
+from cosmic_opt.psa.evaluate import holds
+from cosmic_opt.psa.parameter_set import Constraint, DesignBatch
+from cosmic_opt.psa.quantity import Quantity
+from cosmic_opt.search.objective import quantity_values
+from cosmic_opt.search.score import simulator_of
+from cosmic_opt.simulation.analytical.metrics import measure
+from cosmic_opt.units import TICKS_PER_SECOND
+from cosmic_opt.workloads.memory import Designs, MemoryBreakdown, memory_per_npu
+from cosmic_opt.workloads.training import training_job
+
+
+@dataclass(frozen=True)
+class Report:
+    """One feasible design, scored.
+
+    `terms_s` sums to `metrics["step_time_s"]` (exactly, in ticks); `hidden_s` is communication behind compute and
+    not part of the sum. `memory` is the faithful footprint; `quantities` are the structural ones of the problem.
+    """
+
+    metrics: Mapping[str, float | int | None]
+    terms_s: Mapping[str, float]
+    hidden_s: Mapping[str, float]
+    bottleneck: str
+    memory: MemoryBreakdown
+    quantities: Mapping[str, int]
+
+
+def violations(batch: DesignBatch) -> list[Constraint]:
+    """Return the structural rules that the (one) design breaks."""
+    rules = batch.parameter_set.constraints
+    return [rule for rule in rules if not rule.simulated and not holds(rule, batch)[0]]
+
+
+def report(instance: BoundInstance, design: DesignBatch) -> Report:
+    """Return the full score of one feasible design.
+
+    Raises:
+        InfeasibleError: the simulator cannot run it.
+        LimitError: its step takes longer than the simulator's clock can hold.
+    """
+    simulator = simulator_of(instance)
+    columns = design.value_columns()
+    evaluation = simulator.evaluate(columns)
+    terms = {name: int(ticks) for name, ticks in zip(simulator.terms, evaluation.terms[0], strict=True)}
+    assert sum(terms.values()) == int(evaluation.step_ticks[0]), "the breakdown adds up"
+    quantities = {
+        name: int(quantity_values(quantity, design)[0])
+        for name, quantity in instance.parameter_set.quantities.items()
+        if isinstance(quantity, Quantity)
+    }
+    rates = measure(
+        instance.workload,
+        simulator.job,
+        instance.npu,
+        int(instance.data["npus"]),
+        evaluation.step_ticks,
+        causal_half=bool(instance.data.get("causal_half", 0)),
+    )
+    metrics: dict[str, float | int | None] = {
+        "step_time_s": float(rates.step_time_s[0]),
+        "throughput_sequences_per_s": float(rates.sequences_per_s[0]),
+        "throughput_tokens_per_s": float(rates.tokens_per_s[0]),
+        "model_flop_per_s_per_npu": float(rates.model_flop_per_s[0]),
+        "model_flop_fraction": float(rates.model_flop_fraction[0]),
+        "micro_batches": int(evaluation.micro_batches[0]),
+    }
+    metrics["memory_bytes"] = quantities["memory_per_npu"]
+    metrics["memory_cosmic_bytes"] = quantities["memory_per_npu_cosmic"]
+    metrics["memory_capacity_bytes"] = int(instance.data["memory_capacity"])
+    metrics["total_bandwidth_bytes_per_s"] = quantities.get("total_bandwidth")
+    priced = quantities.get("unpriced_blocks") == 0
+    metrics["network_cost"] = quantities["network_cost"] if priced else None
+    return Report(
+        metrics,
+        {name: ticks / TICKS_PER_SECOND for name, ticks in terms.items()},
+        {
+            name: int(ticks) / TICKS_PER_SECOND
+            for name, ticks in zip(simulator.hidden, evaluation.hidden[0], strict=True)
+        },
+        max(terms, key=lambda name: terms[name]),
+        _faithful_memory(instance, design),
+        quantities,
+    )
+
+
+def _faithful_memory(instance: BoundInstance, design: DesignBatch) -> MemoryBreakdown:
+    job = training_job(instance.workload, {**instance.data, **instance.job})
+    values = design.value_columns()
+    if "weight_sharded" in values:
+        values["zero_stage"] = 3 * np.asarray(values.pop("weight_sharded"))
+    return memory_per_npu(instance.workload, job, Designs.of(job, values))
