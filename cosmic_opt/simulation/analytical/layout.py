@@ -23,6 +23,7 @@ from enum import IntEnum
 from cosmic_opt.system.collectives import ALGORITHMS
 from cosmic_opt.system.multidim import MULTIDIM
 from cosmic_opt.system.topology import TOPOLOGIES
+from cosmic_opt.workloads.training import RECOMPUTE
 
 MAX_DIMENSIONS = 8
 
@@ -115,7 +116,10 @@ COLLECTIVES = ("all_reduce", "reduce_scatter", "all_gather")
 CATEGORIES: dict[str, tuple[str, ...]] = {
     "topology": TOPOLOGIES.names(),
     "algorithm": ALGORITHMS.names(),
-    "recompute": ("none", "selective", "full"),
+    "recompute": RECOMPUTE,
     "multidim": MULTIDIM,
 }
 """A category's code in the kernel is its position here."""
+
+SELECTIVE, FULL = RECOMPUTE.index("selective"), RECOMPUTE.index("full")
+BLUECONNECT = MULTIDIM.index("blueconnect")

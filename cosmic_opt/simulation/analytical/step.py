@@ -14,7 +14,7 @@ from __future__ import annotations
 import numpy as np
 
 from cosmic_opt.simulation.analytical._jit import jit
-from cosmic_opt.simulation.analytical.layout import LIMIT_TICKS, Term, Whole
+from cosmic_opt.simulation.analytical.layout import FULL, LIMIT_TICKS, SELECTIVE, Term, Whole
 from cosmic_opt.simulation.analytical.sharding import fill_sharding
 from cosmic_opt.simulation.analytical.tables import IntArray
 from cosmic_opt.simulation.analytical.traffic import (
@@ -120,15 +120,15 @@ def _fill_pipeline(whole: IntArray, traffic: Traffic, stage: int, terms: IntArra
     recompute = whole[Whole.RECOMPUTE]
     terms[Term.FORWARD] = layers * whole[Whole.FORWARD]
     terms[Term.BACKWARD] = layers * whole[Whole.BACKWARD]
-    if recompute == 1:
+    if recompute == SELECTIVE:
         terms[Term.RECOMPUTE] = layers * whole[Whole.SELECTIVE]
-    if recompute == 2:
+    if recompute == FULL:
         terms[Term.RECOMPUTE] = layers * whole[Whole.FORWARD]
     terms[Term.ENDS] = batches * (
         embed * (whole[Whole.EMBED_FORWARD] + whole[Whole.EMBED_BACKWARD])
         + head * (whole[Whole.HEAD_FORWARD] + whole[Whole.HEAD_BACKWARD])
     )
-    calls = 6 if recompute == 2 else 4
+    calls = 6 if recompute == FULL else 4
     ends = batches * whole[Whole.VOCABULARY_PARALLEL] * (embed + head)
     terms[Term.TENSOR] = (layers * calls + ends) * synchronise(traffic)
     gathers = 3 if recompute > 0 else 2

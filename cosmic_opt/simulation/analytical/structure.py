@@ -6,7 +6,8 @@ import numpy as np
 
 from cosmic_opt.simulation.analytical._jit import jit_inline
 from cosmic_opt.simulation.analytical.layout import (
-    CATEGORIES,
+    BLUECONNECT,
+    FULL,
     LIMIT_TICKS,
     Link,
     Payload,
@@ -17,7 +18,6 @@ from cosmic_opt.simulation.analytical.layout import (
 )
 from cosmic_opt.simulation.analytical.tables import FloatArray, IntArray, PhaseTables, Rates
 
-_BLUECONNECT = CATEGORIES["multidim"].index("blueconnect")
 _LIMIT = int(LIMIT_TICKS)
 
 
@@ -49,7 +49,7 @@ def _valid(inputs: IntArray) -> bool:
     for scalar in (Scalar.DP, Scalar.TP, Scalar.PP, Scalar.SP, Scalar.MICRO_BATCH, Scalar.CHUNKS):
         if inputs[scalar] < 1:
             return False
-    if not (0 <= inputs[Scalar.ZERO_STAGE] <= 3 and 0 <= inputs[Scalar.RECOMPUTE] <= 2):
+    if not (0 <= inputs[Scalar.ZERO_STAGE] <= 3 and 0 <= inputs[Scalar.RECOMPUTE] <= FULL):
         return False
     for scalar in (
         Scalar.MULTIDIM,
@@ -76,7 +76,7 @@ def _count(rates: Rates, inputs: IntArray, whole: IntArray) -> None:
     whole[Whole.MICRO_BATCHES] = (rates.global_batch + sequences - 1) // sequences
     whole[Whole.PP] = pp
     whole[Whole.CHUNKS] = inputs[Scalar.CHUNKS]
-    whole[Whole.BLUECONNECT] = inputs[Scalar.MULTIDIM] == _BLUECONNECT
+    whole[Whole.BLUECONNECT] = inputs[Scalar.MULTIDIM] == BLUECONNECT
     whole[Whole.ZERO_STAGE] = inputs[Scalar.ZERO_STAGE]
     whole[Whole.RECOMPUTE] = inputs[Scalar.RECOMPUTE]
     whole[Whole.SEQUENCE_PARALLEL] = inputs[Scalar.SEQUENCE_PARALLEL]
@@ -170,7 +170,7 @@ def _place(tables: PhaseTables, inputs: IntArray, payload: FloatArray, links: In
         gradient_share = _shrink(gradient_share, reducing)
     if tp * sp * dp * pp != 1:
         return Status.WORLD_SIZE
-    blueconnect = inputs[Scalar.MULTIDIM] == _BLUECONNECT
+    blueconnect = inputs[Scalar.MULTIDIM] == BLUECONNECT
     for dim in range(links.shape[0]):
         links[dim, Link.TENSOR_REDUCTION] = _reduction(
             links[dim, Link.TENSOR], inputs[Scalar.SEQUENCE_PARALLEL] > 0, blueconnect, dim == tensor_top

@@ -10,7 +10,7 @@ from __future__ import annotations
 from typing import NamedTuple
 
 from cosmic_opt.simulation.analytical._jit import jit_inline
-from cosmic_opt.simulation.analytical.layout import Slot, Whole
+from cosmic_opt.simulation.analytical.layout import FULL, SELECTIVE, Slot, Whole
 from cosmic_opt.simulation.analytical.tables import IntArray
 
 
@@ -137,9 +137,9 @@ def collect_work(whole: IntArray, traffic: Traffic) -> Work:
     recompute = whole[Whole.RECOMPUTE]
     forward = whole[Whole.FORWARD] + 2 * synchronise(traffic) + traffic.keys_gather
     backward = whole[Whole.BACKWARD] + 2 * synchronise(traffic) + traffic.keys_gather + traffic.keys_reduce
-    if recompute == 1:
+    if recompute == SELECTIVE:
         backward += whole[Whole.SELECTIVE] + traffic.keys_gather
-    if recompute == 2:
+    if recompute == FULL:
         backward += forward
     text = whole[Whole.VOCABULARY_PARALLEL]
     return Work(
