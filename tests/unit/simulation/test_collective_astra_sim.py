@@ -24,6 +24,7 @@ from cosmic_opt.simulation.collective.astra_sim.algorithms import (
 from cosmic_opt.simulation.collective.astra_sim.direct import direct_finish
 from cosmic_opt.simulation.collective.astra_sim.edges import Edges, Fabric
 from cosmic_opt.simulation.collective.astra_sim.plan import cut
+from cosmic_opt.simulation.collective.astra_sim.trees import tree_finish
 from cosmic_opt.system.network import Dimension, Network
 
 GOLDEN = Path(__file__).parents[2] / "golden" / "astrasim_collectives.json"
@@ -177,6 +178,121 @@ def test_folding_equal_npus_into_one_changes_nothing(
     assert set(apart.tolist()) == set(folded.tolist())
 
 
+@st.composite
+def uneven(draw: st.DrawFn, counts: st.SearchStrategy[int]) -> tuple[Edges, Any, Costs, int]:
+    """Draw members of a ring in any order, so that edges differ, and start times."""
+    count = draw(counts)
+    members = draw(st.permutations(range(16)))[:count]
+    fabric = Fabric(("ring", "switch"), (4, 4), (3.0, 0.5), (70.5, 400.0))
+    starts = np.array(draw(st.lists(st.integers(0, 3000), min_size=count, max_size=count)), dtype=np.int64)
+    return fabric.edges(members), starts, Costs(draw(st.integers(1, 50)), 20.0), draw(st.integers(1, 5000))
+
+
+@given(drawn=uneven(st.integers(2, 9)), collective=st.sampled_from(["all_reduce", "all_gather", "all_to_all"]))
+@settings(derandomize=True, deadline=None)
+def test_an_uneven_ring_goes_on_when_it_has_sent_and_received(
+    drawn: tuple[Edges, Any, Costs, int], collective: str
+) -> None:
+    edges, starts, costs, data = drawn
+    count = edges.members
+    size = data if collective == "all_gather" else data // count
+    steps = {"all_reduce": 2 * (count - 1), "all_gather": count - 1, "all_to_all": count * (count - 1) // 2}[collective]
+    sent = [[int(start) + costs.delay_ns] for start in starts]
+    for step in range(steps):
+        reduction = costs.reduction_ns(size) if collective == "all_reduce" and step < count - 1 else 0
+        for npu in range(count):
+            before = (npu - 1) % count
+            arrival = sent[before][step] + int(edges.ahead_ns(1, size)[before])
+            sent[npu].append(max(arrival, sent[npu][step]) + costs.delay_ns + reduction)
+    assert ring_finish(collective, edges, data, costs, starts).tolist() == [times[-1] for times in sent]
+
+
+@given(drawn=uneven(st.sampled_from([2, 4, 8])))
+@settings(derandomize=True, deadline=None)
+def test_uneven_halving_pairs_wait_for_each_other(drawn: tuple[Edges, Any, Costs, int]) -> None:
+    edges, starts, costs, data = drawn
+    count = edges.members
+    levels = count.bit_length() - 1
+    ready = [int(start) + costs.delay_ns for start in starts]
+    for level in range(levels):
+        size = data >> (level + 1)
+        reduction = costs.reduction_ns(size >> 1) if level < levels - 1 else 0
+        pairs = [npu ^ (1 << level) for npu in range(count)]
+        arrivals = [ready[pair] + int(edges.ahead_ns(npu - pair, size)[pair]) for npu, pair in enumerate(pairs)]
+        ready = [max(mine, arrival) + costs.delay_ns + reduction for mine, arrival in zip(ready, arrivals, strict=True)]
+    assert halving_doubling_finish("reduce_scatter", edges, data, costs, starts).tolist() == ready
+
+
+@given(drawn=uneven(st.integers(2, 9)), collective=st.sampled_from(["reduce_scatter", "all_gather", "all_to_all"]))
+@settings(derandomize=True, deadline=None)
+def test_an_uneven_exchange_ends_with_its_last_message(drawn: tuple[Edges, Any, Costs, int], collective: str) -> None:
+    edges, starts, costs, data = drawn
+    count = edges.members
+    size = data if collective == "all_gather" else data // count
+    reduction = costs.reduction_ns(size) if collective == "reduce_scatter" else 0
+    times = [edges.ahead_ns(offset, size).tolist() for offset in range(count)]
+    sent = [int(start) + costs.delay_ns for start in starts]
+    expected = [
+        max(max(sent[(npu - j) % count] + times[j][(npu - j) % count], sent[npu]) for j in range(1, count))
+        + costs.delay_ns
+        + reduction
+        for npu in range(count)
+    ]
+    assert direct_with_all_peers(collective, edges, data, costs, starts).tolist() == expected
+
+
+@pytest.mark.parametrize("count", [3, 5, 8, 13])
+@pytest.mark.parametrize("memory", [math.inf, 100.0])
+def test_a_direct_all_reduce_on_a_ring_leaves_at_the_first_flush(count: int, memory: float) -> None:
+    """With a_k the sorted arrivals, g_k = a_k + d + P and flushes at g_k >= last a: end = max(leave + T) + d."""
+    edges = Fabric(("ring",), (count,), (2.0,), (300.0,)).edges(range(count), rows=1)
+    costs = Costs(10, memory)
+    data = 1000 * count
+    times = [int(edges.ahead_ns(offset, 1000)[0]) for offset in range(1, count)]
+    arrivals = sorted(10 + time for time in times)
+    flushes = [
+        arrival + 10 + costs.reduction_ns(1000)
+        for arrival in arrivals
+        if arrival + 10 + costs.reduction_ns(1000) >= arrivals[-1]
+    ]
+    ready = [arrival + 10 + costs.reduction_ns(1000) for arrival in arrivals]
+    leaves = [min(flush for flush in flushes if flush >= at) for at in ready]
+    expected = max(leave + time for leave, time in zip(leaves, times, strict=True)) + 10
+    zero = np.zeros(1, dtype=np.int64)
+    assert direct_with_all_peers("all_reduce", edges, data, costs, zero).tolist() == [expected]
+
+
+@pytest.mark.parametrize("window", [1, 2, 3, 5])
+def test_a_window_pays_a_delay_per_round_and_reduces_every_second_one(window: int) -> None:
+    """Equal distances, R = ceil((n-1)/W): all-reduce 2 R T + (2R + 1) d + ceil(R/2) P."""
+    edges = Fabric(("switch",), (8,), (2.0,), (300.0,)).edges(range(8), rows=1)
+    costs, rounds = Costs(10, 4.0), math.ceil(7 / window)
+    time = int(edges.ahead_ns(1, 1000)[0])
+    zero = np.zeros(1, dtype=np.int64)
+
+    def finish(collective: str, data: int) -> int:
+        return int(direct_finish(collective, edges, data, costs, zero, window, subgroup=False)[0])
+
+    reductions = math.ceil(rounds / 2) * costs.reduction_ns(1000)
+    assert finish("all_gather", 1000) == rounds * time + (rounds + 1) * 10
+    assert finish("reduce_scatter", 8000) == rounds * time + (rounds + 1) * 10 + reductions
+    assert finish("all_reduce", 8000) >= 2 * rounds * time
+
+
+def test_a_tree_of_four_by_hand() -> None:
+    """First tree: 0 above 2 above 1 and 3. T = 100, d = 10, P = 3 · 5."""
+    edges = Fabric(("fully_connected",), (4,), (1.0,), (0.0,)).edges(range(4))
+    costs = Costs(10, 20.0)
+    starts = np.array([0, 0, 0, 40])
+    finish = tree_finish(edges, 100, costs, starts, root_is_first=True)
+    at_two = 40 + 10 + 100 + 25
+    at_root = at_two + 100 + 25
+    down_two = at_root + 100 + 25
+    assert finish.tolist() == [at_root, down_two + 110, down_two, down_two + 110]
+    mirrored = tree_finish(edges, 100, costs, starts[::-1], root_is_first=False)
+    assert mirrored.tolist() == finish.tolist()[::-1]
+
+
 @pytest.mark.parametrize(
     ("changes", "reason"),
     [
@@ -192,6 +308,16 @@ def test_folding_equal_npus_into_one_changes_nothing(
         ({"algorithms": ("doubleBinaryTree",), "groups": ((0, 1),)}, "reads a ring as a tree"),
         ({"involved_dims": (False,)}, "involved"),
         ({"algorithms": ()}, "empty"),
+        (
+            {
+                "topologies": ("ring", "ring"),
+                "npus_per_dim": (4, 4),
+                "bandwidth_gib_per_s": (1.0, 1.0),
+                "latency_ns": (1.0, 1.0),
+                "algorithms": ("doubleBinaryTree",),
+            },
+            "leaves NPUs out",
+        ),
         ({"algorithms": ("ring", "ring")}, "longer"),
     ],
 )

@@ -158,6 +158,8 @@ class AstraCase:
             return "the implementation list is longer than the dimensions"
         if any(entry.flat for entry in implementations) and len(implementations) > 1:
             return "a flat implementation stands alone in its list"
+        if len(implementations) < len(self.npus_per_dim) and implementations[-1].kind == "double_binary_tree":
+            return "doubleBinaryTree at the end of a list that is too short leaves NPUs out of its trees and crashes"
         if self.involved_dims is not None and not any(self.involved_dims):
             return "no dimension is involved, so the collective never completes"
         return None
