@@ -7,8 +7,8 @@ from fractions import Fraction
 from math import prod
 
 from cosmic_opt.simulation.collective.result import CollectiveResult, PhaseTiming, bus_bandwidth
-from cosmic_opt.system.multidim import plan
-from cosmic_opt.system.network import Network
+from cosmic_opt.system.multidim import PlanPhase, plan
+from cosmic_opt.system.network import Dimension, Network
 from cosmic_opt.system.phase import phase_cost
 
 
@@ -26,9 +26,10 @@ def link_collective(
 
     Each phase's serialisation and latency are rounded once to the nearest tick.
     """
+    chunk_bytes = Fraction(size_bytes, chunks)
     phases = tuple(
         _timing(
-            network, algorithms, Fraction(size_bytes, chunks), part.dim, part.collective, part.share, extents, strides
+            part, network.dimensions[part.dim], algorithms[part.dim], extents[part.dim], strides[part.dim], chunk_bytes
         )
         for part in plan(collective, multidim, extents)
     )
@@ -64,23 +65,15 @@ def chunked_time_ticks(phases: Sequence[PhaseTiming], chunks: int) -> int:
 
 
 def _timing(
-    network: Network,
-    algorithms: Sequence[str],
-    chunk_bytes: Fraction,
-    dim: int,
-    collective: str,
-    share: Fraction,
-    extents: Sequence[int],
-    strides: Sequence[int],
+    part: PlanPhase, dimension: Dimension, algorithm: str, extent: int, stride: int, chunk_bytes: Fraction
 ) -> PhaseTiming:
-    dimension = network.dimensions[dim]
-    cost = phase_cost(dimension.topology, algorithms[dim], collective, dimension.npus, extents[dim], strides[dim])
+    cost = phase_cost(dimension.topology, algorithm, part.collective, dimension.npus, extent, stride)
     latency_ticks = cost.hops * dimension.latency_ticks
-    serialisation_ticks = dimension.serialisation_ticks(cost.load * share * chunk_bytes)
+    serialisation_ticks = dimension.serialisation_ticks(cost.load * part.share * chunk_bytes)
     return PhaseTiming(
-        dim=dim,
-        collective=collective,
-        payload_bytes=round(share * chunk_bytes),
+        dim=part.dim,
+        collective=part.collective,
+        payload_bytes=round(part.share * chunk_bytes),
         time_ticks=latency_ticks + serialisation_ticks,
         hops=cost.hops,
         latency_ticks=latency_ticks,

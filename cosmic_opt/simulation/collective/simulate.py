@@ -82,7 +82,8 @@ def _group(
     network: Network, extents: Sequence[int] | None, strides: Sequence[int] | None
 ) -> tuple[tuple[int, ...], tuple[int, ...]]:
     whole = [dimension.npus for dimension in network.dimensions]
-    sizes, steps = tuple(extents or whole), tuple(strides or [1] * len(whole))
+    sizes = tuple(whole if extents is None else extents)
+    steps = tuple([1] * len(whole) if strides is None else strides)
     _check_length("extents", sizes, network)
     _check_length("strides", steps, network)
     return sizes, steps

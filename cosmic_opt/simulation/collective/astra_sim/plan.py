@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import partial
@@ -19,7 +20,7 @@ from cosmic_opt.simulation.collective.astra_sim.case import (
     parse_implementation,
 )
 from cosmic_opt.simulation.collective.astra_sim.direct import direct_finish
-from cosmic_opt.simulation.collective.astra_sim.edges import Edges, Fabric
+from cosmic_opt.simulation.collective.astra_sim.edges import Edges, Fabric, IntArray
 from cosmic_opt.simulation.collective.astra_sim.schedule import Finish, Phase
 from cosmic_opt.simulation.collective.astra_sim.trees import tree_finish
 
@@ -60,28 +61,32 @@ def machine_plan(case: AstraCase, fabric: Fabric) -> tuple[tuple[Phase, ...], tu
     stages = tuple(_stages(case, len(implementations)))
     if not stages:
         raise InfeasibleError("ASTRA-sim gives no time: no dimension is involved", hint="involve a dimension")
-    used = {dim for dim, _ in stages}
-    fold = all(implementations[dim].kind != "double_binary_tree" for dim in used)
-    edges, members = dict[int, Edges](), dict[int, np.ndarray[tuple[int, ...], np.dtype[np.int64]]]()
-    for dim in used:
-        grid = np.arange(fabric.npus).reshape(fabric.npus_per_dim[::-1])
-        rings = np.moveaxis(grid, -1 - dim, -1).reshape(-1, fabric.npus_per_dim[dim])
-        edges[dim] = fabric.edges(rings[0].tolist(), rows=1)
-        if not fold:
-            edges[dim] = edges[dim].unfolded()
-        members[dim] = np.zeros((1, 1), dtype=np.int64) if fold else rings
-    plans, tree_turn = list[tuple[Phase, ...]](), dict.fromkeys(used, 0)
+    fold = all(implementations[dim].kind != "double_binary_tree" for dim, _ in stages)
+    rings = {dim: _rings(fabric, dim, fold=fold) for dim, _ in stages}
+    plans, tree_turns = list[tuple[Phase, ...]](), Counter[int]()
     for _ in range(2):
         data, phases = cut(case).size_bytes, list[Phase]()
         for dim, collective in stages:
+            edges, members = rings[dim]
+            root_is_first = tree_turns[dim] % 2 == 1
             finish, left = _phase(
-                implementations[dim], collective, edges[dim], data, costs, tree_turn[dim] % 2 == 1, subgroup=False
+                implementations[dim], collective, edges, data, costs, root_is_first=root_is_first, subgroup=False
             )
-            phases.append(Phase(dim, collective, edges[dim].members, data, members[dim], finish))
-            tree_turn[dim] += 1
+            phases.append(Phase(dim, collective, edges.members, data, members, finish))
+            tree_turns[dim] += 1
             data = left
         plans.append(tuple(phases))
     return plans[0], plans[1]
+
+
+def _rings(fabric: Fabric, dim: int, *, fold: bool) -> tuple[Edges, IntArray]:
+    """Return the edges that all rings of a dimension share, and the NPUs of each; folded, one NPU stands for all."""
+    grid = np.arange(fabric.npus).reshape(fabric.npus_per_dim[::-1])
+    rings = np.moveaxis(grid, -1 - dim, -1).reshape(-1, fabric.npus_per_dim[dim])
+    edges = fabric.edges(rings[0].tolist(), rows=1)
+    if fold:
+        return edges, np.zeros((1, 1), dtype=np.int64)
+    return edges.unfolded(), rings
 
 
 def group_plan(case: AstraCase, edges: Edges) -> tuple[tuple[Phase, ...], tuple[Phase, ...]]:
@@ -113,11 +118,13 @@ def _flat_plans(
 
 
 def _stages(case: AstraCase, listed: int) -> Iterator[tuple[int, str]]:
-    """Yield (dimension, collective) in order; a list of implementations shorter than the network drops dims."""
-    if case.involved_dims is not None:
-        flags = case.involved_dims
-    else:
-        flags = (True,) * (listed if case.groups else DEFAULT_INVOLVED_DIMS)
+    """Yield (dimension, collective) in order; a list of implementations shorter than the network drops dims.
+
+    A communicator group of all NPUs involves every dimension whatever involved_dim says.
+    """
+    flags = (True,) * DEFAULT_INVOLVED_DIMS if case.involved_dims is None else case.involved_dims
+    if case.groups:
+        flags = (True,) * listed
     dims = [dim for dim in range(min(listed, len(flags))) if flags[dim]]
     if case.collective != "all_reduce" or case.multidim == "baseline":
         order = reversed(dims) if case.collective == "all_gather" else dims
@@ -134,8 +141,8 @@ def _phase(
     edges: Edges,
     data_bytes: int,
     costs: Costs,
-    root_is_first: bool,
     *,
+    root_is_first: bool,
     subgroup: bool,
 ) -> tuple[Finish, int]:
     """Return the finish function of a phase and the bytes per NPU that it leaves.
