@@ -9,7 +9,7 @@ import numpy as np
 from ortools.sat.python import cp_model
 
 from cosmic_opt.errors import LimitError
-from cosmic_opt.ir.model import Conditional, Constraint, Linear, LoweredModel, Product, Table
+from cosmic_opt.ir.model import Conditional, Constraint, Linear, LoweredModel, Origin, Product, Table, Weights
 from cosmic_opt.solvers.base import (
     SOLVERS,
     Capability,
@@ -21,7 +21,8 @@ from cosmic_opt.solvers.base import (
     StopReason,
 )
 
-_RANGE = 2**62
+_RANGE = 2**60
+"""CP-SAT refuses (as an invalid model) sums that might leave 62 bits; anything larger than this is refused here."""
 BATCH = 4096
 
 
@@ -49,8 +50,11 @@ class CpSat:
         point = np.array([[solver.value(v) for v in encoding.codes[: model.designs]]], dtype=np.int32)
         if objective is None:
             return SolveResult(SolveStatus.FEASIBLE, StopReason.PROVED, point)
-        value, bound = round(solver.objective_value), round(solver.best_objective_bound)
         proved = status == cp_model.OPTIMAL
+        inner = int(solver.response_proto.inner_objective_lower_bound)
+        bound = -inner if objective.maximise else inner
+        pairs = zip(objective.columns, objective.weights, strict=True)
+        value = sum(weights[solver.value(encoding.codes[column])] for column, weights in pairs)
         return SolveResult(
             SolveStatus.OPTIMAL if proved else SolveStatus.FEASIBLE,
             StopReason.PROVED if proved else StopReason.TIME,
@@ -72,6 +76,7 @@ class CpSat:
         solver.parameters.enumerate_all_solutions = True
         collector = _Collector(encoding.codes[: model.designs], limits.solutions)
         status = solver.solve(encoding.cp, collector)
+        assert status != cp_model.MODEL_INVALID, encoding.cp.validate()
         if status == cp_model.UNKNOWN or (status == cp_model.FEASIBLE and not collector.full):
             raise LimitError("CP-SAT ran out of time before listing every design")
         for start in range(0, len(collector.points), BATCH):
@@ -125,6 +130,7 @@ class _Encoding:
 
     def set_objective(self, objective: LinearObjective) -> None:
         """Minimise or maximise the weighted sum."""
+        _check_sum(objective.weights, "the objective", None)
         pairs = zip(objective.columns, objective.weights, strict=True)
         total = sum((self.view(column, weights) for column, weights in pairs), start=0)
         if objective.maximise:
@@ -149,12 +155,13 @@ class _Encoding:
                 self.add(body, [self.guard(column)])
             case Table(columns, rows, _):
                 self.add_table(columns, rows.tolist(), only_if)
-            case Linear(columns, weights, lower, upper, _):
+            case Linear(columns, weights, lower, upper, origin):
+                _check_sum(weights, f"rule {origin.name!r}", origin)
                 pairs = zip(columns, weights, strict=True)
                 total = sum((self.view(column, row) for column, row in pairs), start=0)
                 self.bound(total, lower, upper, only_if)
-            case Product(columns, factors, lower, upper, _):
-                self.bound(self.product(columns, factors), lower, upper, only_if)
+            case Product(columns, factors, lower, upper, origin):
+                self.bound(self.product(columns, factors, origin), lower, upper, only_if)
 
     def guard(self, column: int) -> Any:
         """Return a literal that is true exactly when the column's code is 1."""
@@ -168,29 +175,29 @@ class _Encoding:
     def add_table(self, columns: tuple[int, ...], rows: list[list[int]], only_if: list[Any]) -> None:
         if not rows or not columns:
             if not rows:
-                self.cp.add_bool_or([~literal for literal in only_if]) if only_if else self.cp.add_bool_or([])
+                self.cp.add_bool_or([~literal for literal in only_if])
             return
         variables = [self.codes[column] for column in columns]
         self.cp.add_allowed_assignments(variables, rows).only_enforce_if(only_if)
 
     def bound(self, total: Any, lower: int | None, upper: int | None, only_if: list[Any]) -> None:
-        low = -_RANGE if lower is None else max(lower, -_RANGE)
-        high = _RANGE if upper is None else min(upper, _RANGE)
+        low = -_RANGE if lower is None else min(max(lower, -_RANGE), _RANGE + 1)
+        high = _RANGE if upper is None else max(min(upper, _RANGE), -_RANGE - 1)
         if isinstance(total, int):
             if not low <= total <= high:
                 self.add_table((0,), [], only_if)
             return
         self.cp.add_linear_constraint(total, low, high).only_enforce_if(only_if)
 
-    def product(self, columns: tuple[int, ...], factors: tuple[tuple[int, ...], ...]) -> Any:
-        """Return a variable equal to the product, built pairwise; its range must stay within 62 bits."""
+    def product(self, columns: tuple[int, ...], factors: Weights, origin: Origin) -> Any:
+        """Return a variable equal to the product, built pairwise."""
         total: Any = 1
         high = 1
         for column, row in zip(columns, factors, strict=True):
             factor = self.view(column, row)
             high *= max(row)
-            if high >= _RANGE:
-                raise LimitError("a product passes 2^62, too large for CP-SAT")
+            if high > _RANGE:
+                raise _too_large(f"the product of rule {origin.name!r}", origin)
             if isinstance(total, int):
                 total = factor
                 continue
@@ -198,6 +205,20 @@ class _Encoding:
             self.cp.add_multiplication_equality(joined, [total, factor])
             total = joined
         return total
+
+
+def _check_sum(weights: Weights, what: str, origin: Origin | None) -> None:
+    """Refuse a sum whose size may pass what CP-SAT can hold."""
+    if sum(max(map(abs, row), default=0) for row in weights) > _RANGE:
+        raise _too_large(what, origin)
+
+
+def _too_large(what: str, origin: Origin | None) -> LimitError:
+    return LimitError(
+        f"{what} passes 2^60, too large for CP-SAT",
+        where=origin.where if origin else None,
+        hint="use the decision diagram, or a larger unit",
+    )
 
 
 SOLVERS.register("cp_sat")(CpSat())
