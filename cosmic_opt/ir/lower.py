@@ -224,20 +224,22 @@ class _Lowering:
         return Linear(tuple(self.position(name) for name in names), rows, low, high, origin)
 
     def as_wide(self, term: Apply, guard: Term | None, origin: Origin) -> None:
-        """A relation over many combinations: one table if its rows fit, else a sum of helper columns."""
+        """A relation over many combinations: one table for one wide term, else a sum of helper columns.
+
+        Separate helpers keep the relation a sum, which the diagram and the search can take apart.
+        """
         if is_category(term.operands[0]) or is_category(term.operands[1]):
             self.tabulate(term, guard, origin)
             return
         parts = [*summands(term.operands[0]), *summands(term.operands[1], -1)]
         wide = [part for _, part in parts if len(part.columns) > 1]
         rest = {name for _, part in parts if len(part.columns) == 1 for name in part.columns}
-        single = len(wide) == 1 and rest <= wide[0].columns
-        if single or self.combinations(term.columns) <= WIDE_TABLE:
+        if len(wide) == 1 and rest <= wide[0].columns:
             try:
                 self.tabulate(term, guard, origin)
                 return
             except LimitError:
-                if not any(isinstance(part, Apply) for part in wide):
+                if not isinstance(wide[0], Apply):
                     raise
         self.as_helpers(term.operator, parts, guard, origin)
 

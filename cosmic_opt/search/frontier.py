@@ -228,11 +228,12 @@ class Frontier:
     def _least_conceivable(self, region: int) -> Codes:
         """Return the least code of every column on its own."""
         codes = self.space.regions.codes[region, : self.space.model.designs].copy()
-        for options in self.space.options:
+        for dimension, options in enumerate(self.space.options):
+            rows = options.rows[self.masks[self.mask_of[region], dimension, : len(options)]]
             for at, column in enumerate(options.columns):
                 if column < len(codes):
-                    codes[column] = options.rows[:, at].min()
-        return codes
+                    codes[column] = rows[:, at].min()
+        return np.asarray(codes)
 
     def _least_in(self, region: int) -> Codes:
         masks = self.masks[self.mask_of[region]].copy().reshape(1, *self.masks.shape[1:])

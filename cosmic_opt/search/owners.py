@@ -21,10 +21,12 @@ class Ownership:
     """Who owns each column of the lowered model.
 
     `owner[c]` is STRUCTURAL, or the network dimension whose option column c belongs to; helpers included.
-    The rules that are left for the search are sorted by what they relate.
+    `promoted[d]` are the option columns of dimension d that had to become structural; `inert` columns change
+    nothing. The rules that are left for the search are sorted by what they relate.
     """
 
     owner: tuple[int, ...]
+    promoted: Mapping[int, tuple[int, ...]]
     inert: frozenset[int]
     within: Mapping[int, tuple[Constraint, ...]]
     with_structure: Mapping[int, tuple[Constraint, ...]]
@@ -52,11 +54,12 @@ def assign_owners(
     """
     links = [set(k.columns) for k in model.all_constraints()]
     owner = [STRUCTURAL] * len(model.columns)
+    option_of: dict[int, int] = {}
     settled_alone: set[int] = set()
     for position, column in enumerate(parameter_set.columns):
         is_open = len(model.allowed[position]) > 1
         if is_open and column.parameter in OPTION_PARAMETERS and column.index is not None:
-            owner[position] = column.index
+            owner[position] = option_of[position] = column.index
         read = any(column.name in scope for scope in amount_scopes)
         if column.name in set(inert) and not read and not any(position in link for link in links):
             settled_alone.add(position)
@@ -68,7 +71,11 @@ def assign_owners(
             break
         for position in promoted:
             owner[position] = STRUCTURAL
-    return _sorted_rules(model, tuple(owner), frozenset(settled_alone), dimensions)
+    promoted_of = {
+        d: tuple(c for c, dimension in option_of.items() if dimension == d and owner[c] == STRUCTURAL)
+        for d in range(dimensions)
+    }
+    return _sorted_rules(model, tuple(owner), promoted_of, frozenset(settled_alone))
 
 
 def _own_helpers(model: LoweredModel, owner: list[int]) -> None:
@@ -100,9 +107,11 @@ def _with_inputs(model: LoweredModel, columns: set[int]) -> set[int]:
     return result
 
 
-def _sorted_rules(model: LoweredModel, owner: tuple[int, ...], inert: frozenset[int], dimensions: int) -> Ownership:
-    within: dict[int, list[Constraint]] = {d: [] for d in range(dimensions)}
-    mixed: dict[int, list[Constraint]] = {d: [] for d in range(dimensions)}
+def _sorted_rules(
+    model: LoweredModel, owner: tuple[int, ...], promoted: Mapping[int, tuple[int, ...]], inert: frozenset[int]
+) -> Ownership:
+    within: dict[int, list[Constraint]] = {d: [] for d in promoted}
+    mixed: dict[int, list[Constraint]] = {d: [] for d in promoted}
     coupling: list[Linear] = []
     for constraint in model.all_constraints():
         owners = {owner[column] for column in constraint.columns if len(model.allowed[column]) > 1}
@@ -115,6 +124,7 @@ def _sorted_rules(model: LoweredModel, owner: tuple[int, ...], inert: frozenset[
             coupling.append(constraint)
     return Ownership(
         owner,
+        promoted,
         inert,
         {d: tuple(rules) for d, rules in within.items()},
         {d: tuple(rules) for d, rules in mixed.items()},

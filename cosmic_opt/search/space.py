@@ -43,7 +43,10 @@ class Regions:
 
 @dataclass(frozen=True)
 class DimensionOptions:
-    """The options of one dimension: `rows` [O, columns] are codes of `columns` (design columns and helpers)."""
+    """The options of one dimension: `rows` [O, columns] are codes of `columns` (design columns and helpers).
+
+    Option columns that had to become structural are among them; a region's mask then keeps the rows that agree.
+    """
 
     columns: tuple[int, ...]
     rows: Codes
@@ -83,21 +86,19 @@ class Space:
 
     def masks(self) -> tuple[IntArray, NDArray[np.bool_]]:
         """Return which mask each region has, and the masks [G, D, O]: the options its structure allows."""
-        rules = self.ownership.with_structure
-        readers = sorted(
-            {
-                column
-                for rule_list in rules.values()
-                for rule in rule_list
-                for column in rule.columns
-                if self.ownership.owner[column] == STRUCTURAL and len(self.model.allowed[column]) > 1
-            }
-        )
+        rules, promoted = self.ownership.with_structure, self.ownership.promoted
+        read = {column for rule_list in rules.values() for rule in rule_list for column in rule.columns}
+        open_read = {c for c in read if self.ownership.owner[c] == STRUCTURAL and len(self.model.allowed[c]) > 1}
+        readers = sorted(open_read.union(*promoted.values()))
         width = max(len(options) for options in self.options)
         _, first, group = np.unique(self.regions.codes[:, readers], axis=0, return_index=True, return_inverse=True)
         masks = np.zeros((len(first), len(self.options), width), dtype=bool)
         for dimension, options in enumerate(self.options):
             masks[:, dimension, : len(options)] = True
+            for column in promoted[dimension]:
+                codes_of_options = options.rows[:, options.columns.index(column)]
+                own = self.regions.codes[first, column]
+                masks[:, dimension, : len(options)] &= own[:, None] == codes_of_options[None, :]
             for rule in rules[dimension]:
                 for number, representative in enumerate(first):
                     codes = np.repeat(self.regions.codes[representative : representative + 1], len(options), axis=0)
@@ -204,7 +205,8 @@ def _regions(model: LoweredModel, feasible: FeasibleSet, structural: set[int]) -
 
 def _dimension_options(model: LoweredModel, ownership: Ownership, dimension: int) -> DimensionOptions:
     """Return every combination of a dimension's option columns that the rules within it allow."""
-    columns = [c for c in ownership.columns(dimension) if len(model.allowed[c]) > 1]
+    owned = [c for c in ownership.columns(dimension) if len(model.allowed[c]) > 1]
+    columns = [*ownership.promoted[dimension], *owned]
     rules = ownership.within[dimension]
     rows = joint_rows(columns, model.columns, model.allowed, rules)
     keep = np.ones(len(rows), dtype=bool)

@@ -5,8 +5,6 @@ from __future__ import annotations
 import math
 from collections.abc import Iterable, Mapping
 
-import numpy as np
-
 from cosmic_opt.psa.evaluate import evaluate
 from cosmic_opt.psa.term import Apply, ColumnTerm, Constant, Term
 
@@ -22,7 +20,7 @@ Function = dict[str, tuple[int, ...]]
 
 def values_by_code(term: Term, column: ColumnTerm) -> tuple[int, ...]:
     """Return the value of a term that reads one column only, for each of its codes."""
-    values = evaluate(term, {column.name: np.array(column.values)}, len(column.values))
+    values = evaluate(term, {column.name: column.array}, len(column.values))
     return tuple(int(value) for value in values)
 
 

@@ -1,0 +1,49 @@
+"""The wheel, installed in an empty environment outside the checkout, works and lists the same instances."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+import zipfile
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).resolve().parents[2]
+
+
+@pytest.fixture(scope="module")
+def wheel(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    folder = tmp_path_factory.mktemp("wheel")
+    command = [sys.executable, "-m", "build", "--wheel", "--no-isolation", "--outdir", str(folder), str(ROOT)]
+    subprocess.run(command, check=True, capture_output=True)
+    return next(folder.glob("*.whl"))
+
+
+def test_the_wheel_holds_models_and_instances_under_data_only(wheel: Path) -> None:
+    names = zipfile.ZipFile(wheel).namelist()
+    shipped = {path.relative_to(ROOT).as_posix() for top in ("models", "instances") for path in (ROOT / top).rglob("*.yaml")}
+    assert shipped
+    assert {f"cosmic_opt/_data/{name}" for name in shipped} <= set(names)
+    assert {name.split("/")[0].split("-")[0] for name in names} == {"cosmic_opt"}
+
+
+@pytest.mark.slow
+def test_the_installed_wheel_lists_and_counts_the_same_instances(wheel: Path, tmp_path: Path) -> None:
+    environment = tmp_path / "venv"
+    subprocess.run([sys.executable, "-m", "venv", "--system-site-packages", str(environment)], check=True)
+    python = environment / "bin" / "python"
+    install = [str(python), "-m", "pip", "install", "--quiet", "--no-deps", "--force-reinstall", str(wheel)]
+    subprocess.run(install, check=True, capture_output=True)
+
+    def run(executable: Path, *arguments: str) -> dict[str, object]:
+        command = [str(executable), *arguments, "--json"]
+        done = subprocess.run(command, check=True, capture_output=True, text=True, cwd=tmp_path)
+        return dict(json.loads(done.stdout))
+
+    installed = environment / "bin" / "cosmic-opt"
+    here = Path(sys.executable).parent / "cosmic-opt"
+    assert run(installed, "list")["instances"] == run(here, "list")["instances"]
+    count = run(installed, "count", "cosmic/table1-1024", "--fix", "weight_sharded=1")
+    assert count["value"] == 6_082_560_000_000
