@@ -33,13 +33,10 @@ class Column:
     values: tuple[Value, ...]
     free: bool
 
-    @cached_property
+    @property
     def array(self) -> Values:
-        """The values by code: int64, Python integers if one needs more than 63 bits, or text."""
-        if isinstance(self.values[0], str):
-            return np.array(self.values)
-        wide = max(abs(value) for value in self.values if isinstance(value, int)) >= 2**62
-        return np.array(self.values, dtype=object if wide else np.int64)
+        """The values by code: int64, Python integers if one needs more than 62 bits, or text."""
+        return self.term.array
 
     @cached_property
     def codes(self) -> dict[Value, int]:
@@ -50,7 +47,7 @@ class Column:
         """Return a value for a person, with its unit."""
         return value if isinstance(value, str) else show(value, self.unit)
 
-    @property
+    @cached_property
     def term(self) -> ColumnTerm:
         """The column as a term of a rule."""
         return ColumnTerm(self.name, self.values, self.unit)

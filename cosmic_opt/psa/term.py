@@ -8,8 +8,10 @@ from __future__ import annotations
 from dataclasses import dataclass
 from functools import cached_property
 
+import numpy as np
+
 from cosmic_opt.psa.domain import Value
-from cosmic_opt.psa.quantity import QuantityTerm, SimulatedQuantity
+from cosmic_opt.psa.quantity import QuantityTerm, SimulatedQuantity, Values
 from cosmic_opt.units import Unit
 
 ARITHMETIC = frozenset({"+", "*", "//", "%", "neg", "min", "max"})
@@ -46,6 +48,14 @@ class ColumnTerm:
     def columns(self) -> frozenset[str]:
         """The column itself."""
         return frozenset({self.name})
+
+    @cached_property
+    def array(self) -> Values:
+        """The values by code: int64, Python integers if one needs more than 62 bits, or text."""
+        if isinstance(self.values[0], str):
+            return np.array(self.values)
+        wide = max(abs(value) for value in self.values if isinstance(value, int)) >= SAFE
+        return np.array(self.values, dtype=object if wide else np.int64)
 
 
 @dataclass(frozen=True)

@@ -53,9 +53,9 @@ def test_factors_of_one_column_are_multiplied_per_code() -> None:
 
 
 def test_values_beyond_63_bits_stay_integers() -> None:
-    wide = ColumnTerm("w", (-1, 2**63, 2**64), Unit.NONE)
-    assert values_by_code(wide, wide) == (-1, 2**63, 2**64)
-    assert values_by_code(Apply("*", (wide, wide)), wide) == (1, 2**126, 2**128)
+    wide = ColumnTerm("w", (-1, 2**63 + 1), Unit.NONE)
+    assert values_by_code(wide, wide) == (-1, 2**63 + 1)
+    assert values_by_code(Apply("*", (wide, wide)), wide) == (1, (2**63 + 1) ** 2)
 
 
 def test_one_equation_per_prime() -> None:
