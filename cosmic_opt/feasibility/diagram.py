@@ -74,8 +74,9 @@ class Diagram:
 
     def prefixes(self, depth: int) -> tuple[NDArray[np.int32], Counts]:
         """Return every feasible choice of the first `depth` columns, and the number of completions of each."""
-        codes = np.zeros((1, 0), dtype=np.int32)
-        nodes = np.zeros(1, dtype=np.int64)
+        roots = min(1, self.size)
+        codes = np.zeros((roots, 0), dtype=np.int32)
+        nodes = np.zeros(roots, dtype=np.int64)
         for layer in self.layers[:depth]:
             starts = np.searchsorted(layer.parent, np.arange(layer.parents + 1))
             fan = starts[nodes + 1] - starts[nodes]

@@ -70,9 +70,8 @@ class FeasibleSet:
 
     def sample_distinct(self, count: int, rng: np.random.Generator) -> Codes:
         """Return up to `count` different designs, a uniform subset in random order."""
-        if count >= self.size:
-            order = rng.permutation(self.size)
-            return self.unrank(order)
+        if 2 * count >= self.size:
+            return self.unrank(rng.permutation(self.size)[:count])
         chosen: dict[int, None] = {}
         limit = np.array([self.size], dtype=object if self.size >= 2**62 else np.int64)
         while len(chosen) < count:
