@@ -184,7 +184,7 @@ class Frontier:
         bounds = np.column_stack([self.ticks[rows], self.amounts[rows]])
         ticks, amount = self.best if self.best is not None else (NO_LIMIT, NO_LIMIT)
         incumbent = np.array([ticks, amount], dtype=np.int64)
-        results = np.zeros((len(rows), 3), dtype=np.int64)
+        results = np.tile(np.array([-1, 0, 0], dtype=np.int64), (len(rows), 1))
         chosen = np.zeros((len(rows), len(self.space.options)), dtype=np.int64)
         closed = kernel.solve_regions(
             self.simulator.tables,
