@@ -1,0 +1,93 @@
+"""Exact counts of the shipped instances."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from cosmic_opt.catalog.bind import bind
+from cosmic_opt.catalog.edits import Edits
+from cosmic_opt.catalog.instance_file import load_instance
+from cosmic_opt.catalog.store import instance_names
+from cosmic_opt.feasibility.feasible_set import feasible_set
+from cosmic_opt.ir.lower import lower
+from cosmic_opt.psa.parameter_set import ParameterSet
+from cosmic_opt.solvers.base import Limits
+from cosmic_opt.solvers.cp_sat import CpSat
+from cosmic_opt.solvers.exhaustive import Exhaustive
+from tests.strategies import brute_force, sorted_codes
+
+TABLE1 = load_instance("cosmic/table1-1024")
+SHARDED = (("weight_sharded", "1"),)
+HALF_THE_BANDWIDTH = (("bandwidth[0]", "100GB/s"), ("bandwidth[2]", "100GB/s"))
+LARGEST_GRID = 200_000
+
+
+def count(edits: Edits) -> int:
+    return feasible_set(lower(bind(TABLE1, edits).parameter_set)).size
+
+
+@pytest.mark.parametrize(
+    ("without", "expected"),
+    [
+        (("shape", "inner", "fits"), 76_859_228_160_000),
+        (("inner", "fits"), 9_488_793_600_000),
+        (("fits",), 6_325_862_400_000),
+        ((), 6_082_560_000_000),
+    ],
+)
+def test_table1_with_sharded_weights_has_the_published_count(without: tuple[str, ...], expected: int) -> None:
+    assert count(Edits(fix=SHARDED, without=without)) == expected
+
+
+def test_table1_without_shape_inner_and_memory_follows_from_binomials() -> None:
+    """286 = C(13, 3) splits of 2^10 over four degrees; 3, 3, 10 and 4 options in each of four dimensions; 16 more."""
+    assert count(Edits(fix=SHARDED, without=("shape", "inner", "fits"))) == 286 * (3 * 3 * 10 * 4) ** 4 * 16
+
+
+def test_table1_with_whole_weights_fits_less_often() -> None:
+    assert count(Edits(fix=(("weight_sharded", "0"),))) == 4_224_614_400_000
+
+
+def test_table1_counts_both_kinds_of_sharding_when_it_is_free() -> None:
+    assert count(Edits()) == 6_082_560_000_000 + 4_224_614_400_000
+
+
+def test_more_memory_admits_more_designs_up_to_those_without_a_memory_rule() -> None:
+    sharded = count(Edits(fix=SHARDED, set=(("memory_capacity", "80GB"),)))
+    whole = count(Edits(fix=(("weight_sharded", "0"),), set=(("memory_capacity", "80GB"),)))
+    assert 6_082_560_000_000 < sharded <= 6_325_862_400_000
+    assert 4_224_614_400_000 < whole <= 6_325_862_400_000
+
+
+def restricted(name: str) -> list[ParameterSet]:
+    """Return variants of an instance small enough to try every design."""
+    if name.startswith("cosmic/"):
+        edits = [
+            Edits(scope="workload"),
+            Edits(scope="collective"),
+            Edits(scope="network", fix=(("npus_per_dim", "4"), ("bandwidth", "100GB/s")), without=("shape",)),
+            Edits(scope="network", fix=(("topology", "ring"), ("algorithm", "ring"), *HALF_THE_BANDWIDTH)),
+        ]
+    else:
+        edits = [
+            Edits(scope="workload", fix=(("zero_stage", "1"),)),
+            Edits(scope="workload", fix=(("micro_batch", "1"), ("recompute", "full"))),
+            Edits(fix=(("dp", "128"), ("sp", "1"), ("tp", "8")), scope="workload_and_collective"),
+        ]
+    spec = load_instance(name)
+    return [bind(spec, edit).parameter_set for edit in edits]
+
+
+@pytest.mark.parametrize("name", instance_names())
+def test_engines_agree_on_restricted_instances(name: str) -> None:
+    for parameter_set in restricted(name):
+        assert parameter_set.grid_size <= LARGEST_GRID
+        model = lower(parameter_set)
+        expected = brute_force(parameter_set)
+        designs = feasible_set(model)
+        assert designs.size == len(expected) > 0
+        np.testing.assert_array_equal(designs.everything(LARGEST_GRID), expected)
+        for solver in (Exhaustive(), CpSat()):
+            found = sorted_codes(model, list(solver.enumerate(model, limits=Limits())))
+            np.testing.assert_array_equal(found, expected, solver.name)
