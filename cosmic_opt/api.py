@@ -15,6 +15,7 @@ from functools import cached_property
 from typing import TYPE_CHECKING
 
 import numpy as np
+from numpy.typing import NDArray
 
 from cosmic_opt.catalog.bind import BoundInstance, bind
 from cosmic_opt.catalog.edits import Edits
@@ -121,24 +122,28 @@ class Problem:
         """
         yield from self._filtered(self.parameter_set.batch(codes) for codes in self.feasible.chunks())
 
-    def sample(self, number: int, *, seed: int = 0) -> DesignBatch:
-        """Return `number` independent, uniform feasible designs (fewer only if there is none).
+    def sample(self, number: int, *, seed: int = 0, distinct: bool = False) -> DesignBatch:
+        """Return `number` uniform feasible designs: independent ones, or (`distinct`) no design twice.
 
-        Rules on simulated quantities are checked by simulating; after 10,000 rejections in a row it stops short.
+        There are fewer only if no more were found: rules on simulated quantities are checked by simulating, which
+        stops short after 10,000 rejections in a row.
         """
         rng = np.random.default_rng(seed)
         if not any(rule.simulated for rule in self.parameter_set.constraints):
-            return self.parameter_set.batch(self.feasible.sample(number, rng))
-        kept: list[DesignBatch] = []
-        found = rejected = 0
-        while found < number and rejected < 10_000 and self.feasible.size:
+            draw = self.feasible.sample_distinct if distinct else self.feasible.sample
+            return self.parameter_set.batch(draw(number, rng))
+        rows: list[NDArray[np.int32]] = []
+        seen: set[bytes] = set()
+        rejected = 0
+        while len(rows) < number and rejected < 10_000 and self.feasible.size:
             batch = self.parameter_set.batch(self.feasible.sample(1024, rng))
-            good = next(self._filtered(iter([batch])))
-            kept.append(good)
-            found += len(good)
-            rejected = 0 if len(good) else rejected + len(batch)
-        codes = [batch.codes for batch in kept] or [np.zeros((0, len(self.parameter_set.columns)), dtype=np.int32)]
-        return self.parameter_set.batch(np.concatenate(codes)[:number])
+            found = len(rows)
+            for row in next(self._filtered(iter([batch]))).codes:
+                if not distinct or row.tobytes() not in seen:
+                    seen.add(row.tobytes())
+                    rows.append(row)
+            rejected = 0 if len(rows) > found else rejected + len(batch)
+        return self.parameter_set.batch(np.array(rows[:number], dtype=np.int32))
 
     def _filtered(self, batches: Iterator[DesignBatch]) -> Iterator[DesignBatch]:
         if not any(rule.simulated for rule in self.parameter_set.constraints):

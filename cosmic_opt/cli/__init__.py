@@ -1,0 +1,1 @@
+"""The command line: each command parses, asks one question, formats. Results on stdout, log on stderr."""

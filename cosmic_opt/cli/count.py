@@ -1,0 +1,34 @@
+"""`count`: how many designs are feasible, exactly."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+import typer
+
+from cosmic_opt.cli.exits import DONE, INFEASIBLE
+from cosmic_opt.cli.options import Request, problem_command
+from cosmic_opt.reporting.conflict import minimal_conflict
+from cosmic_opt.reporting.counts import count_keys, explain_count
+from cosmic_opt.search.budget import Budget
+
+
+def add(app: typer.Typer) -> None:
+    """Add the command."""
+
+    @problem_command(app, "count")
+    def count(
+        request: Request,
+        solver: Annotated[
+            str, typer.Option("--solver", help="diagram (default), or a cross-check: exhaustive, cp_sat.")
+        ] = "diagram",
+    ) -> int:
+        """Count the feasible designs, exactly, and say which choices multiply to that number."""
+        clock = Budget()
+        problem = request.problem
+        result = problem.count(engine=solver)
+        seconds = clock.elapsed()
+        conflict = minimal_conflict(problem.parameter_set) if result.value == 0 else ()
+        text = explain_count(request.title, problem.parameter_set, result, conflict, seconds)
+        request.output.result("count", count_keys(result, conflict, seconds), text)
+        return DONE if result.value else INFEASIBLE

@@ -1,0 +1,66 @@
+"""Result files: written beside their place and moved there whole, or not at all."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from tempfile import NamedTemporaryFile
+from typing import IO
+
+from cosmic_opt.errors import SpecError, Where
+
+OUT = Where("--out")
+
+
+def check_target(path: Path, suffixes: Iterable[str], *, force: bool) -> None:
+    """Refuse a result file that could not be written, before any work is done.
+
+    Raises:
+        SpecError: an unknown suffix, no such folder, a folder, or an existing file without `force`.
+    """
+    if path.suffix not in suffixes:
+        raise SpecError(f"{path.name!r} has no known format", where=OUT, hint=f"name it {' or '.join(suffixes)}")
+    try:
+        if path.is_dir():
+            raise SpecError(f"{str(path)!r} is a folder", where=OUT, hint="name a file in it")
+        if path.exists() and not force:
+            raise SpecError(f"{str(path)!r} exists", where=OUT, hint="give another name, or --force to replace it")
+        if not path.parent.is_dir():
+            raise SpecError(f"there is no folder {str(path.parent)!r}", where=OUT, hint="make it first")
+    except (OSError, ValueError) as error:
+        raise SpecError(f"{str(path)!r} cannot be a file: {error}", where=OUT, hint="give a shorter name") from None
+
+
+@contextmanager
+def whole_file(path: Path) -> Iterator[IO[str]]:
+    """Give a temporary file in the same folder; it becomes `path` when the block ends, and vanishes if it fails.
+
+    Raises:
+        SpecError: the folder cannot be written, or the disk is full.
+    """
+    temporary: Path | None = None
+    try:
+        with NamedTemporaryFile(
+            "w",
+            dir=path.parent,
+            prefix=f".{path.name[:100]}.",
+            suffix=".part",
+            delete=False,
+            encoding="utf-8",
+            newline="",
+        ) as file:
+            temporary = Path(file.name)
+            yield file
+            file.flush()
+            os.fsync(file.fileno())
+        temporary.replace(path)
+        temporary = None
+    except OSError as error:
+        raise SpecError(
+            f"cannot write {str(path)!r}: {error.strerror}", where=OUT, hint="give a file in a folder you may write"
+        ) from None
+    finally:
+        if temporary is not None:
+            temporary.unlink(missing_ok=True)

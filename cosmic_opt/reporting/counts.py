@@ -1,0 +1,102 @@
+"""A count, explained component by component."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+
+from cosmic_opt.feasibility.count import Component, CountResult
+from cosmic_opt.psa.parameter_set import Constraint, ParameterSet
+from cosmic_opt.reporting.numbers import compress, count_text, exact, share_text, table
+from cosmic_opt.reporting.rules import rule_keys, rules_text
+
+
+def count_keys(result: CountResult, conflict: Sequence[Constraint], seconds: float) -> dict[str, object]:
+    """Return the object of `count --json`; `lower` and `upper` stand there when the count is not exact."""
+    keys: dict[str, object] = {
+        "value": result.value,
+        "value_text": exact(result.value),
+        "exact": result.exact,
+        "grid_size": result.grid_size,
+        "grid_size_text": exact(result.grid_size),
+        "engine": result.engine,
+        "components": [
+            {
+                "parameters": list(part.parameters),
+                "value": part.value,
+                "grid_size": part.grid,
+                "rules": list(part.rules),
+            }
+            for part in result.components
+        ],
+        "seconds": seconds,
+    }
+    if not result.exact:
+        keys |= {"lower": result.lower, "upper": result.value, "not_counted": list(result.not_counted)}
+    if result.value == 0:
+        keys["conflict"] = [rule_keys(rule) for rule in conflict]
+    return keys
+
+
+def explain_count(
+    title: str, parameter_set: ParameterSet, result: CountResult, conflict: Sequence[Constraint], seconds: float
+) -> str:
+    """Return the count for a person: the number, its share of the grid, and the choices that multiply to it."""
+    if result.value == 0:
+        return f"{title}: no feasible design\n\n{why_empty(conflict)}"
+    parts = [_headline(title, result), "", _components_table(parameter_set, result)]
+    fixed = [f"{c.name} = {c.show(c.values[0])}" for c in parameter_set.columns if len(c.values) == 1]
+    if fixed:
+        parts += ["", f"  fixed: {', '.join(fixed)}"]
+    return "\n".join([*parts, "", f"counted by {result.engine} in {seconds:.3g} s"])
+
+
+def _headline(title: str, result: CountResult) -> str:
+    share = share_text(result.value, result.grid_size)
+    grid = f"of {count_text(result.grid_size)} in the grid: {share}"
+    if result.exact:
+        return f"{title}: {count_text(result.value)} feasible designs, exactly\n{grid}"
+    rules = ", ".join(result.not_counted)
+    return (
+        f"{title}: between {exact(result.lower)} and {count_text(result.value)} feasible designs\n{grid}\n"
+        f"not counted: {rules} (a rule on a simulated quantity; enumerate, sample and solve apply it)"
+    )
+
+
+def why_empty(conflict: Sequence[Constraint]) -> str:
+    """Return which rules exclude every design together, and what to do."""
+    if not conflict:
+        return "  no rule excludes it: a domain is empty"
+    together = "this rule excludes every design" if len(conflict) == 1 else "these rules exclude each other"
+    return f"{together}; drop or change one (--without {conflict[0].name}), or free a parameter:\n" + rules_text(
+        tuple(conflict)
+    )
+
+
+def _components_table(parameter_set: ParameterSet, result: CountResult) -> str:
+    rows = []
+    for group in _grouped(result.components, parameter_set):
+        names = compress([name for part in group for name in part.parameters])
+        rules = ", ".join(dict.fromkeys(rule for part in group for rule in part.rules))
+        rows.append((names, _product([part.grid for part in group]), _product([part.value for part in group]), rules))
+    whole = math.prod(part.grid for part in result.components)
+    feasible = math.prod(part.value for part in result.components)
+    rows.append(("all together", exact(whole), exact(feasible), ""))
+    return table(("independent choices", "in the grid", "feasible", "rules"), rows, right=(1, 2))
+
+
+def _product(numbers: Sequence[int]) -> str:
+    return " x ".join(map(exact, numbers))
+
+
+def _grouped(components: Sequence[Component], parameter_set: ParameterSet) -> list[list[Component]]:
+    """Put single columns of one family together; others stand alone, fixed ones are left out."""
+    groups: list[list[Component]] = []
+    for part in (part for part in components if part.grid > 1):
+        if groups and len(part.parameters) == 1 and len(groups[-1][0].parameters) == 1:
+            before, own = (parameter_set.column(p.parameters[0]).parameter for p in (groups[-1][-1], part))
+            if before == own:
+                groups[-1].append(part)
+                continue
+        groups.append([part])
+    return groups

@@ -1,0 +1,65 @@
+"""Designs for people and programs: families as lists, base units in JSON, units in text."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+
+from cosmic_opt.psa.domain import Value
+from cosmic_opt.psa.parameter_set import Column, DesignBatch, ParameterSet
+from cosmic_opt.reporting.numbers import compress, table
+
+DesignKeys = dict[str, Value | list[Value]]
+
+
+def designs_keys(batch: DesignBatch) -> Iterator[DesignKeys]:
+    """Yield each design as {parameter: value}, a family as the list of its members; numbers in base units."""
+    families = _families(batch.parameter_set)
+    for point in batch.points():
+        yield {
+            parameter: point[columns[0].name] if columns[0].index is None else [point[c.name] for c in columns]
+            for parameter, columns in families.items()
+        }
+
+
+def design_lines(batch: DesignBatch) -> Iterator[str]:
+    """Yield each design as one line of JSON."""
+    for keys in designs_keys(batch):
+        yield json.dumps(keys)
+
+
+def design_text(design: DesignBatch) -> str:
+    """Return the (first) design as a table, one line per stack, with units."""
+    (point, *_) = design.points()
+    stacks: dict[str, list[str]] = {}
+    for parameter, columns in _families(design.parameter_set).items():
+        values = [column.show(point[column.name]) for column in columns]
+        shown = values[0] if columns[0].index is None else f"[{', '.join(values)}]"
+        stacks.setdefault(columns[0].stack, []).append(f"{parameter} {shown}")
+    rows = []
+    for stack, items in stacks.items():
+        lines = _wrapped(items)
+        rows += [(stack if at == 0 else "", line) for at, line in enumerate(lines)]
+    return table((), rows)
+
+
+def _wrapped(items: list[str], width: int = 88) -> list[str]:
+    lines: list[str] = []
+    for item in items:
+        if lines and len(lines[-1]) + len(item) + 2 <= width:
+            lines[-1] += f"  {item}"
+        else:
+            lines.append(item)
+    return lines
+
+
+def _families(parameter_set: ParameterSet) -> dict[str, list[Column]]:
+    families: dict[str, list[Column]] = {}
+    for column in parameter_set.columns:
+        families.setdefault(column.parameter, []).append(column)
+    return families
+
+
+def free_text(parameter_set: ParameterSet) -> str:
+    """Return the names of the columns with more than one value, families in runs; "nothing" when there is none."""
+    return compress([column.name for column in parameter_set.columns if len(column.values) > 1]) or "nothing"

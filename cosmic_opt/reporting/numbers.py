@@ -1,0 +1,62 @@
+"""Numbers and tables as text, in plain ASCII, so that a pipe and a terminal show the same."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from decimal import Decimal
+from itertools import groupby
+
+
+def exact(value: int) -> str:
+    """Return a count with separators, every digit kept."""
+    return f"{value:,}"
+
+
+def count_text(value: int) -> str:
+    """Return a count exactly, with its size where there are many digits: "10,865,885,184,000 (1.087e13)"."""
+    return exact(value) if value < 10**9 else f"{exact(value)} ({scientific(value)})"
+
+
+def scientific(value: int) -> str:
+    """Return four significant digits of a positive count: "1.087e13"."""
+    return f"{Decimal(value):.3e}".replace("e+", "e")
+
+
+def share_text(part: int, whole: int) -> str:
+    """Return how rare `part` is in `whole`: "all", "1 in 876", "41.7 %"."""
+    if part == whole:
+        return "all"
+    if part == 0:
+        return "none"
+    ratio = (2 * whole + part) // (2 * part)
+    return f"1 in {exact(ratio)}" if ratio >= 10 else f"{100 * part / whole:.3g} %"
+
+
+def percent(share: float) -> str:
+    """Return a share of one as a percentage with one decimal."""
+    return f"{100 * share:.1f} %"
+
+
+def compress(names: Sequence[str]) -> str:
+    """Return names joined by commas, members of one family in a run: "dp, bandwidth[0..3]"."""
+    shown = []
+    for family, members in groupby(names, key=lambda name: name.partition("[")[0]):
+        run = list(members)
+        indices = [int(name[len(family) + 1 : -1]) for name in run if name != family]
+        consecutive = len(indices) > 1 and indices == list(range(indices[0], indices[-1] + 1))
+        shown += [f"{family}[{indices[0]}..{indices[-1]}]"] if consecutive else run
+    return ", ".join(shown)
+
+
+def table(header: Sequence[str], rows: Sequence[Sequence[str]], *, right: Sequence[int] = (), indent: int = 2) -> str:
+    """Return aligned columns under a header; columns whose position is in `right` are set flush right."""
+    lines = [list(header), *map(list, rows)] if header else [list(row) for row in rows]
+    widths = [max(len(line[at]) for line in lines) for at in range(len(lines[0]))] if lines else []
+    shown = []
+    for line in lines:
+        cells = [
+            cell.rjust(width) if at in right else cell.ljust(width)
+            for at, (cell, width) in enumerate(zip(line, widths, strict=True))
+        ]
+        shown.append((" " * indent + "  ".join(cells)).rstrip())
+    return "\n".join(shown)

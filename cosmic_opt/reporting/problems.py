@@ -1,0 +1,130 @@
+"""What an instance or a model declares, and what each rule means where it is bound."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from cosmic_opt.errors import LimitError
+from cosmic_opt.psa.model_file import ModelSpec
+from cosmic_opt.psa.parameter_set import Column, Constraint, ParameterSet
+from cosmic_opt.reporting.conflict import feasible_size
+from cosmic_opt.reporting.numbers import compress, exact, share_text, table
+from cosmic_opt.reporting.rules import rule_keys
+
+SIMULATED = "checked by simulation"
+UNKNOWN = "too large to judge alone"
+
+
+@dataclass(frozen=True)
+class RuleFinding:
+    """A rule and how many designs of the grid it alone leaves; None when that was not counted."""
+
+    rule: Constraint
+    keeps: int | None
+    grid: int
+
+    @property
+    def verdict(self) -> str:
+        """What the rule does alone, in words."""
+        if self.rule.simulated:
+            return SIMULATED
+        if self.keeps is None:
+            return UNKNOWN
+        if self.keeps == self.grid:
+            return "always true here"
+        return "never true here" if self.keeps == 0 else f"keeps {share_text(self.keeps, self.grid)}"
+
+
+def judge_rules(parameter_set: ParameterSet) -> list[RuleFinding]:
+    """Return each rule with what it alone leaves of the grid."""
+    return [
+        RuleFinding(rule, _keeps(parameter_set, rule), parameter_set.grid_size) for rule in parameter_set.constraints
+    ]
+
+
+def _keeps(parameter_set: ParameterSet, rule: Constraint) -> int | None:
+    if rule.simulated:
+        return None
+    try:
+        return feasible_size(parameter_set, [rule])
+    except LimitError:
+        return None
+
+
+def finding_keys(finding: RuleFinding) -> dict[str, object]:
+    """Return the object that `validate --json` lists for a rule."""
+    return {**rule_keys(finding.rule), "verdict": finding.verdict, "keeps": finding.keeps}
+
+
+def findings_text(findings: Sequence[RuleFinding]) -> str:
+    """Return a table of rules: name, text, verdict and reason."""
+    rows = [(f.rule.name, f.rule.text, f.verdict, f.rule.why) for f in findings]
+    return table(("name", "rule", "alone", "why"), rows)
+
+
+def columns_keys(parameter_set: ParameterSet) -> dict[str, object]:
+    """Return the free columns with their values, and the fixed ones with theirs, in base units."""
+    columns = parameter_set.columns
+    return {
+        "free": {c.name: list(c.values) for c in columns if len(c.values) > 1},
+        "fixed": {c.name: c.values[0] for c in columns if len(c.values) == 1},
+    }
+
+
+def columns_text(parameter_set: ParameterSet) -> str:
+    """Return a table of parameters: what each may be; equal members of a family in one line."""
+    groups: dict[tuple[str, tuple[object, ...]], list[Column]] = {}
+    for column in parameter_set.columns:
+        groups.setdefault((column.parameter, column.values), []).append(column)
+    rows = [
+        (members[0].stack, compress([column.name for column in members]), _values_text(members[0]))
+        for members in groups.values()
+    ]
+    return table(("stack", "parameter", "values"), rows)
+
+
+def _values_text(column: Column) -> str:
+    shown = [column.show(value) for value in column.values]
+    if len(shown) == 1:
+        return f"{shown[0]} (fixed)"
+    if len(shown) <= 6:
+        return ", ".join(shown)
+    return f"{', '.join(shown[:2])}, ... {shown[-1]} ({exact(len(shown))} values)"
+
+
+def model_keys(model: ModelSpec) -> dict[str, object]:
+    """Return the object that `validate --json` prints for a model file."""
+    return {
+        "kind": "model",
+        "name": model.name,
+        "why": model.why,
+        "indices": dict(model.indices),
+        "parameters": [
+            {"name": p.name, "stack": p.stack, "per": p.per, "unit": p.unit.value, "why": p.why}
+            for p in model.parameters.values()
+        ],
+        "rules": [
+            {"constraint": r.name, "rule": r.text, "where": str(r.where), "why": r.why} for r in model.rules.values()
+        ],
+        "scopes": [{"name": s.name, "free": list(s.free), "why": s.why} for s in model.scopes.values()],
+    }
+
+
+def model_text(model: ModelSpec) -> str:
+    """Return a model file for a person."""
+    parameters = [(p.stack, f"{p.name}[{p.per}]" if p.per else p.name, p.why) for p in model.parameters.values()]
+    rules = [(r.name, r.text, r.why) for r in model.rules.values()]
+    scopes = [(s.name, ", ".join(s.free), s.why) for s in model.scopes.values()]
+    return "\n\n".join(
+        [
+            f"model {model.name}: {model.why}\nwell formed; an instance gives it numbers",
+            table(("stack", "parameter", "why"), parameters),
+            _table_or_none(("name", "rule", "why"), rules),
+            _table_or_none(("scope", "free", "why"), scopes),
+        ]
+    )
+
+
+def _table_or_none(header: tuple[str, ...], rows: Sequence[tuple[str, ...]]) -> str:
+    return table(header, rows) if rows else f"  no {header[-2]}"
