@@ -9,7 +9,7 @@ from pathlib import Path
 from tempfile import NamedTemporaryFile
 from typing import IO
 
-from cosmic_opt.errors import SpecError, Where
+from cosmic_opt.errors import SpecError, Where, nearest
 
 OUT = Where("--out")
 
@@ -64,3 +64,20 @@ def whole_file(path: Path) -> Iterator[IO[str]]:
     finally:
         if temporary is not None:
             temporary.unlink(missing_ok=True)
+
+
+def require_file(path: Path, option: str) -> None:
+    """Refuse a path that is no file, naming the nearest file beside it.
+
+    Raises:
+        SpecError: no such file, or a folder.
+    """
+    where = Where(option)
+    try:
+        if path.is_file():
+            return
+        beside = [other.name for other in path.parent.iterdir()] if path.parent.is_dir() else []
+    except (OSError, ValueError) as error:
+        raise SpecError(f"{str(path)!r} cannot be read: {error}", where=where, hint="name an existing file") from None
+    what = "is a folder, not a file" if path.is_dir() else "does not exist"
+    raise SpecError(f"{str(path)!r} {what}", where=where, hint=nearest(path.name, beside) or "name an existing file")

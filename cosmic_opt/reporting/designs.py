@@ -8,6 +8,7 @@ from collections.abc import Iterator
 from cosmic_opt.psa.domain import Value
 from cosmic_opt.psa.parameter_set import Column, DesignBatch, ParameterSet
 from cosmic_opt.reporting.numbers import compress, table
+from cosmic_opt.units import Unit
 
 DesignKeys = dict[str, Value | list[Value]]
 
@@ -28,12 +29,17 @@ def design_lines(batch: DesignBatch) -> Iterator[str]:
         yield json.dumps(keys)
 
 
+def value_text(column: Column, value: Value) -> str:
+    """Return a value with its unit; plain numbers without separators, since lists of them are separated by commas."""
+    return str(value) if column.unit is Unit.NONE else column.show(value)
+
+
 def design_text(design: DesignBatch) -> str:
     """Return the (first) design as a table, one line per stack, with units."""
     (point, *_) = design.points()
     stacks: dict[str, list[str]] = {}
     for parameter, columns in _families(design.parameter_set).items():
-        values = [column.show(point[column.name]) for column in columns]
+        values = [value_text(column, point[column.name]) for column in columns]
         shown = values[0] if columns[0].index is None else f"[{', '.join(values)}]"
         stacks.setdefault(columns[0].stack, []).append(f"{parameter} {shown}")
     rows = []

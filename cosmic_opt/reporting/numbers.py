@@ -37,6 +37,12 @@ def percent(share: float) -> str:
     return f"{100 * share:.1f} %"
 
 
+def rate(value: float | None) -> str:
+    """Return a rate with five significant digits or, from a thousand on, whole."""
+    number = value or 0.0
+    return f"{number:,.0f}" if number >= 1000 else f"{number:.5g}"
+
+
 def compress(names: Sequence[str]) -> str:
     """Return names joined by commas, members of one family in a run: "dp, bandwidth[0..3]"."""
     shown = []
@@ -60,3 +66,14 @@ def table(header: Sequence[str], rows: Sequence[Sequence[str]], *, right: Sequen
         ]
         shown.append((" " * indent + "  ".join(cells)).rstrip())
     return "\n".join(shown)
+
+
+def shares(parts: Sequence[float]) -> list[str]:
+    """Return each part of the total in percent with one decimal; the printed numbers add up to 100.0 exactly."""
+    total = sum(parts)
+    exact_tenths = [1000 * part / total for part in parts]
+    tenths = [int(tenth) for tenth in exact_tenths]
+    by_rest = sorted(range(len(parts)), key=lambda at: tenths[at] - exact_tenths[at])
+    for at in by_rest[: 1000 - sum(tenths)]:
+        tenths[at] += 1
+    return [f"{tenth / 10:.1f} %" for tenth in tenths]

@@ -9,6 +9,7 @@ from cosmic_opt.errors import LimitError
 from cosmic_opt.psa.model_file import ModelSpec
 from cosmic_opt.psa.parameter_set import Column, Constraint, ParameterSet
 from cosmic_opt.reporting.conflict import feasible_size
+from cosmic_opt.reporting.designs import value_text
 from cosmic_opt.reporting.numbers import compress, exact, share_text, table
 from cosmic_opt.reporting.rules import rule_keys
 
@@ -85,7 +86,7 @@ def columns_text(parameter_set: ParameterSet) -> str:
 
 
 def _values_text(column: Column) -> str:
-    shown = [column.show(value) for value in column.values]
+    shown = [value_text(column, value) for value in column.values]
     if len(shown) == 1:
         return f"{shown[0]} (fixed)"
     if len(shown) <= 6:

@@ -1,0 +1,187 @@
+"""`collective`: the time of one collective on a given network."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import replace
+from typing import Annotated
+
+import typer
+
+from cosmic_opt.cli.exits import DONE
+from cosmic_opt.cli.options import Command, Json, Quiet
+from cosmic_opt.cli.output import Output
+from cosmic_opt.errors import SpecError, Where, nearest
+from cosmic_opt.reporting.collectives import TICKS_PER_NS, collective_keys, collective_text
+from cosmic_opt.simulation.collective import PROFILES, AstraSimOptions, simulate_collective
+from cosmic_opt.system.collectives import ALGORITHMS
+from cosmic_opt.system.collectives.base import COLLECTIVES
+from cosmic_opt.system.multidim import MULTIDIM
+from cosmic_opt.system.network import Dimension, Network
+from cosmic_opt.system.topology import TOPOLOGIES
+from cosmic_opt.units import Unit, parse, parse_exact
+
+NATURAL = {"ring": "ring", "fully_connected": "direct", "switch": "halving_doubling"}
+"""The algorithm that uses all of a block's links: COSMIC's pairing."""
+BYTES_PER_GB = 10**9
+
+
+def add(app: typer.Typer) -> None:
+    """Add the command."""
+
+    @app.command(cls=Command)
+    def collective(
+        topology: Annotated[str, typer.Option("--topology", help="Block of each dimension, innermost first.")],
+        npus: Annotated[str, typer.Option("--npus", help="NPUs of each dimension: 4,8.")],
+        bandwidth: Annotated[
+            str,
+            typer.Option("--bandwidth", help="Per NPU and direction: '200 GB/s,50 GB/s' (10^9) or '50 GiB/s' (2^30)."),
+        ],
+        latency: Annotated[str, typer.Option("--latency", help="Of one hop of each dimension: '500 ns,1 us'.")],
+        size: Annotated[str, typer.Option("--size", help="Full buffer per NPU: 256MB. astra_sim: its comm_size.")],
+        kind: Annotated[str, typer.Option("--collective", help=", ".join(COLLECTIVES))] = "all_reduce",
+        algorithm: Annotated[
+            str | None, typer.Option("--algorithm", help="Of each dimension; default: the one that suits its block.")
+        ] = None,
+        multidim: Annotated[str, typer.Option("--multidim", help="blueconnect or baseline.")] = "blueconnect",
+        chunks: Annotated[int, typer.Option("--chunks", min=1, help="Pieces the buffer is cut in.")] = 1,
+        profile: Annotated[str, typer.Option("--profile", help="link, or astra_sim to the nanosecond.")] = "link",
+        active_chunks: Annotated[
+            int | None, typer.Option("--active-chunks", min=1, help="astra_sim: chunks in flight per dimension (1).")
+        ] = None,
+        endpoint_delay: Annotated[
+            str | None, typer.Option("--endpoint-delay", help="astra_sim: delay of an NPU per message ('10 ns').")
+        ] = None,
+        memory_bandwidth: Annotated[
+            str | None, typer.Option("--memory-bandwidth", help="astra_sim: what reductions go through (no limit).")
+        ] = None,
+        as_json: Json = False,
+        quiet: Quiet = False,
+    ) -> int:
+        """Time one collective on a network. Every list has one entry per dimension, innermost first."""
+        topologies = [word(name, TOPOLOGIES, "--topology") for name in split(topology, "--topology")]
+        network = read_network(topologies, npus, bandwidth, latency)
+        profile, kind = word(profile, PROFILES, "--profile"), word(kind, COLLECTIVES, "--collective")
+        multidim = word(multidim, MULTIDIM, "--multidim")
+        algorithms = _algorithms(algorithm, network, profile)
+        size_bytes = parse(size, Unit.BYTES, where=Where("--size"))
+        result = simulate_collective(
+            network,
+            kind,
+            algorithms,
+            size_bytes,
+            multidim=multidim,
+            chunks=chunks,
+            profile=profile,
+            astra_sim=_astra_sim(active_chunks, endpoint_delay, memory_bandwidth),
+        )
+        asked = _echo(network, profile, kind, size_bytes, multidim, algorithms)
+        output = Output(as_json, quiet)
+        if algorithm is None:
+            output.log(f"algorithms: {', '.join(algorithms)} (each suits its block)")
+        if profile == "astra_sim":
+            output.log(
+                "astra_sim: --size is its comm_size; a bandwidth in GB/s is 10^9 B/s, its own 'GB/s' is GiB/s here"
+            )
+        output.result("collective", collective_keys(result, asked), collective_text(result, asked))
+        return DONE
+
+
+def _echo(
+    network: Network, profile: str, kind: str, size_bytes: int, multidim: str, algorithms: Sequence[str]
+) -> dict[str, object]:
+    """Return what was asked, defaults included, under its JSON keys."""
+    dimensions = network.dimensions
+    return {
+        "profile": profile,
+        "collective": kind,
+        "size_bytes": size_bytes,
+        "multidim": multidim,
+        "topology": [dimension.topology for dimension in dimensions],
+        "npus_per_dim": [dimension.npus for dimension in dimensions],
+        "bandwidth_bytes_per_s": [dimension.bandwidth_bytes_per_s for dimension in dimensions],
+        "latency_ns": [dimension.latency_ticks / TICKS_PER_NS for dimension in dimensions],
+        "algorithm": list(algorithms),
+    }
+
+
+def split(text: str, option: str) -> list[str]:
+    """Return the entries of a list such as "ring,switch"."""
+    entries = [entry.strip() for entry in text.split(",")]
+    if not all(entries):
+        raise SpecError(f"{text!r} has an empty entry", where=Where(option), hint="one entry per dimension: a,b")
+    return entries
+
+
+def word(text: str, known: Iterable[str], option: str) -> str:
+    """Return a name, "all-reduce" read as "all_reduce"."""
+    name = text.strip().lower().replace("-", "_")
+    if name not in known:
+        raise SpecError(f"{text!r} is not known here", where=Where(option), hint=nearest(name, known))
+    return name
+
+
+def read_network(topologies: Sequence[str], npus: str, bandwidth: str, latency: str) -> Network:
+    """Return the network that four lists of equal length describe."""
+    bandwidths = [_bandwidth(text) for text in split(bandwidth, "--bandwidth")]
+    latencies = [parse(text, Unit.TIME, where=Where("--latency")) for text in split(latency, "--latency")]
+    extents = [parse(text, Unit.NONE, where=Where("--npus")) for text in split(npus, "--npus")]
+    lists = {"--npus": extents, "--bandwidth": bandwidths, "--latency": latencies}
+    for option, values in lists.items():
+        if len(values) != len(topologies):
+            raise SpecError(
+                f"{option} has {len(values)} entries, --topology {len(topologies)}",
+                where=Where(option),
+                hint="give every list one entry per dimension, innermost first",
+            )
+    rows = zip(topologies, extents, bandwidths, latencies, strict=True)
+    return Network(tuple(Dimension(*row) for row in rows))
+
+
+def _bandwidth(text: str) -> int:
+    where = Where("--bandwidth")
+    if parse_exact(text, where=where)[1] is Unit.NONE:
+        raise SpecError(
+            f"{text!r} needs a unit", where=where, hint=f"write '{text} GB/s' (10^9) or '{text} GiB/s' (2^30)"
+        )
+    return parse(text, Unit.BYTES_PER_S, where=where)
+
+
+def _algorithms(text: str | None, network: Network, profile: str) -> list[str]:
+    """Return the algorithms as asked (ASTRA-sim has names of its own), or those that suit the blocks."""
+    if text is None:
+        return [_natural(dimension) for dimension in network.dimensions]
+    names = split(text, "--algorithm")
+    if profile == "astra_sim":
+        return names
+    if len(names) != len(network.dimensions):
+        raise SpecError(
+            f"--algorithm has {len(names)} entries, --topology {len(network.dimensions)}",
+            where=Where("--algorithm"),
+            hint="give every list one entry per dimension, innermost first",
+        )
+    return [word(name, ALGORITHMS, "--algorithm") for name in names]
+
+
+def _natural(dimension: Dimension) -> str:
+    power_of_two = dimension.npus & (dimension.npus - 1) == 0
+    return NATURAL[dimension.topology] if power_of_two or dimension.topology != "switch" else "direct"
+
+
+def _astra_sim(active_chunks: int | None, endpoint_delay: str | None, memory: str | None) -> AstraSimOptions | None:
+    if active_chunks is None and endpoint_delay is None and memory is None:
+        return None
+    chosen = AstraSimOptions()
+    if active_chunks is not None:
+        chosen = replace(chosen, active_chunks=active_chunks)
+    if endpoint_delay is not None:
+        ticks = parse(endpoint_delay, Unit.TIME, where=Where("--endpoint-delay"))
+        if ticks % TICKS_PER_NS:
+            raise SpecError(
+                f"{endpoint_delay!r} is not whole ns", where=Where("--endpoint-delay"), hint="write '10 ns'"
+            )
+        chosen = replace(chosen, endpoint_delay_ns=ticks // TICKS_PER_NS)
+    if memory is not None:
+        rate = parse(memory, Unit.BYTES_PER_S, where=Where("--memory-bandwidth"))
+        chosen = replace(chosen, memory_gb_per_s=rate / BYTES_PER_GB)
+    return chosen

@@ -1,0 +1,96 @@
+"""Reads one design: from a file or stdin, as JSON or YAML, with units, families as lists or by member."""
+
+from __future__ import annotations
+
+import re
+import sys
+from collections.abc import Mapping
+from pathlib import Path
+
+from cosmic_opt.api import Problem
+from cosmic_opt.catalog.edits import Edits
+from cosmic_opt.catalog.store import MAX_FILE_BYTES, read_text
+from cosmic_opt.cli.files import require_file
+from cosmic_opt.errors import SpecError, Where, nearest
+from cosmic_opt.psa.document import Entry, read_yaml
+from cosmic_opt.psa.domain import Value
+from cosmic_opt.psa.model_file import ParameterSpec, read_value
+from cosmic_opt.psa.parameter_set import DesignBatch
+
+_MEMBER = re.compile(r"([A-Za-z_]\w*)\[(\d{1,6})\]")
+
+
+def read_design(problem: Problem, source: str | None) -> tuple[Problem, DesignBatch]:
+    """Return the design and the problem with the parameters it names freed, since it may leave the scope.
+
+    A name that the design does not give has the instance's own value; `--fix` wins over both. `source` is a path,
+    "-" for stdin, or None for the instance's own design. The output of `solve --json` is a design, too.
+
+    Raises:
+        SpecError: not a design, an unknown name, a value outside its domain, or a free parameter without a value.
+    """
+    given = _values(problem, _open(source)) if source is not None else {}
+    wider = problem.edit(Edits(free=tuple(given)))
+    own = wider.instance.baseline
+    values: dict[str, Value] = {}
+    for column in wider.parameter_set.columns:
+        if len(column.values) == 1 and (column.name not in given or not column.free):
+            values[column.name] = column.values[0]
+        elif column.name in given:
+            values[column.name] = given[column.name]
+        elif own.get(column.name) in column.values:
+            values[column.name] = own[column.name]
+        else:
+            hint = f"add it to the design, or --fix {column.name}={column.show(column.values[0])}"
+            raise SpecError(f"nothing gives {column.name!r} a value", where=Where("--design"), hint=hint)
+    return wider, wider.parameter_set.design(values)
+
+
+def _open(source: str) -> Entry:
+    if source != "-":
+        path = Path(source)
+        require_file(path, "--design")
+        return _design_of(read_yaml(read_text(path), str(path)))
+    try:
+        text = sys.stdin.read(MAX_FILE_BYTES)
+    except UnicodeDecodeError:
+        raise SpecError("stdin is not UTF-8 text", where=Where("--design -"), hint="pipe JSON or YAML in") from None
+    return _design_of(read_yaml(text, "stdin"))
+
+
+def _design_of(root: Entry) -> Entry:
+    """Return the design itself: the document, or its key `design` when it is an answer of ours."""
+    entries = root.mapping()
+    return entries["design"] if "schema" in entries and "design" in entries else root
+
+
+def _values(problem: Problem, root: Entry) -> dict[str, Value]:
+    """Return the value of each column that the design names."""
+    parameters = problem.spec.model.parameters
+    sizes: dict[str, int] = {}
+    for column in problem.parameter_set.columns:
+        sizes[column.parameter] = sizes.get(column.parameter, 0) + 1
+    given: dict[str, Value] = {}
+    for key, entry in root.mapping().items():
+        match = _MEMBER.fullmatch(key)
+        parameter = parameters.get(match.group(1) if match else key)
+        if parameter is None or (match and parameter.per is None):
+            raise entry.fail(f"unknown parameter {key!r}", nearest(key, parameters))
+        found = _named(parameter, key, entry, sizes[parameter.name]) if parameter.per else {key: entry}
+        for name, item in found.items():
+            if name in given:
+                raise item.fail(f"{name!r} is given twice", "keep one of the two")
+            given[name] = read_value(item, parameter.unit)
+    return given
+
+
+def _named(parameter: ParameterSpec, key: str, entry: Entry, size: int) -> Mapping[str, Entry]:
+    """Return the members of a family that one key gives."""
+    if key != parameter.name:
+        if int(key[len(parameter.name) + 1 : -1]) >= size:
+            raise entry.fail(f"{key} does not exist", f"indices run from 0 to {size - 1}")
+        return {f"{parameter.name}[{int(key[len(parameter.name) + 1 : -1])}]": entry}
+    items = entry.items()
+    if len(items) != size:
+        raise entry.fail(f"{len(items)} values of {key!r} for {size} dimensions", "give one value per dimension")
+    return {f"{key}[{index}]": item for index, item in enumerate(items)}

@@ -1,0 +1,146 @@
+"""`solve`: the best design, with its proof state."""
+
+from __future__ import annotations
+
+import signal
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from fractions import Fraction
+from threading import Event
+from types import FrameType
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from cosmic_opt.api import Problem
+from cosmic_opt.cli.exits import DONE, INFEASIBLE, INTERRUPTED, LIMIT
+from cosmic_opt.cli.options import Request, problem_command
+from cosmic_opt.errors import SpecError, Where
+from cosmic_opt.reporting.conflict import minimal_conflict
+from cosmic_opt.reporting.counts import why_empty
+from cosmic_opt.search.budget import Budget
+from cosmic_opt.search.objective import objective_of
+from cosmic_opt.solvers.base import SolveStatus
+from cosmic_opt.units import TICKS_PER_SECOND, Unit, parse_exact
+
+if TYPE_CHECKING:
+    from cosmic_opt.search.solve import Outcome
+
+LONGEST_S = 10**8
+EXITS = {SolveStatus.INFEASIBLE: INFEASIBLE, SolveStatus.UNKNOWN: LIMIT}
+
+
+def add(app: typer.Typer) -> None:
+    """Add the command."""
+
+    @problem_command(app, "solve")
+    def solve(
+        request: Request,
+        agent: Annotated[
+            str | None, typer.Option("--agent", help="With --no-hybrid: random or genetic, alone, as COSMIC searches.")
+        ] = None,
+        no_hybrid: Annotated[
+            bool, typer.Option("--no-hybrid", help="Run the --agent alone: no regions, no bound, no proof.")
+        ] = False,
+        evaluations: Annotated[
+            int | None, typer.Option("--evaluations", min=1, help="Stop after so many designs scored or boxes bounded.")
+        ] = None,
+        time_limit: Annotated[
+            str | None, typer.Option("--time-limit", metavar="TIME", help="Stop after 60, '90 s' or '5 min'.")
+        ] = None,
+    ) -> int:
+        """Find the best design and prove it, or say how far from proved it is when a limit ends the search."""
+        _check_agent(agent, no_hybrid=no_hybrid)
+        budget = StoppableBudget(None if time_limit is None else _seconds(time_limit), evaluations)
+        with _stop_on_interrupt(budget.stopped):
+            outcome = _search(request, budget, agent)
+        interrupted = budget.stopped.is_set() and outcome.status is not SolveStatus.OPTIMAL
+        _show(request, outcome, "interrupted" if interrupted else outcome.stop.value)
+        return INTERRUPTED if interrupted else EXITS.get(outcome.status, DONE)
+
+
+@dataclass(frozen=True)
+class StoppableBudget(Budget):
+    """A budget that an interrupt ends, so that the best design so far is still reported."""
+
+    stopped: Event = field(default_factory=Event)
+
+    def out_of_time(self) -> bool:
+        """Tell whether the wall time is spent or the search was interrupted."""
+        return self.stopped.is_set() or (self.seconds is not None and self.elapsed() >= self.seconds)
+
+
+def _check_agent(agent: str | None, *, no_hybrid: bool) -> None:
+    if no_hybrid and agent is None:
+        raise SpecError("which agent runs alone?", where=Where("--no-hybrid"), hint="add --agent genetic")
+    if agent is not None and not no_hybrid:
+        hint = "add --no-hybrid to run it alone, or leave --agent out"
+        raise SpecError("the hybrid search runs every agent already", where=Where("--agent"), hint=hint)
+
+
+def _seconds(text: str) -> float:
+    """Return a time limit in seconds; a bare number counts seconds."""
+    where = Where("--time-limit")
+    value, unit = parse_exact(text, where=where)
+    seconds = value if unit is Unit.NONE else value / TICKS_PER_SECOND
+    if unit not in (Unit.NONE, Unit.TIME) or not 0 < seconds <= LONGEST_S:
+        raise SpecError(f"{text!r} is not a time limit", where=where, hint="write 60, '90 s' or '5 min'")
+    return float(Fraction(seconds))
+
+
+@contextmanager
+def _stop_on_interrupt(stopped: Event) -> Iterator[None]:
+    """Let the first Ctrl-C end the search in good order; a second one ends the program."""
+
+    def stop(number: int, frame: FrameType | None) -> None:
+        del number, frame
+        stopped.set()
+        signal.signal(signal.SIGINT, before)
+
+    before = signal.getsignal(signal.SIGINT)
+    signal.signal(signal.SIGINT, stop)
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGINT, before)
+
+
+def _search(request: Request, budget: Budget, agent: str | None) -> Outcome:
+    from cosmic_opt.reporting.answers import LOG_HEADER, log_row  # numba takes a second to load
+    from cosmic_opt.search.agents import AGENTS
+
+    if agent is not None:
+        AGENTS.get(agent, where=Where("--agent"))
+    problem = request.problem
+    objective = objective_of(problem.instance.objective, problem.parameter_set)
+    log = request.output.log
+    log(f"{request.title}: objective {objective.name}, seed {request.seed}")
+    log(LOG_HEADER)
+    return problem.solve(seed=request.seed, budget=budget, agent=agent, log=lambda line: log(log_row(line, objective)))
+
+
+def _show(request: Request, outcome: Outcome, stop: str) -> None:
+    from cosmic_opt.reporting.answers import answer_keys, answer_text
+
+    problem = request.problem
+    report = problem.simulate(outcome.design) if len(outcome.design) else None
+    inert = _inert(problem)
+    conflict = minimal_conflict(problem.parameter_set) if outcome.feasible_designs == 0 else ()
+    keys = answer_keys(outcome, problem.instance, report, conflict, inert, seed=request.seed, stop=stop)
+    text = answer_text(request.title, outcome, problem.instance, report, inert, seed=request.seed, stop=stop)
+    if outcome.status is SolveStatus.INFEASIBLE:
+        text += f"\n\n{why_empty(conflict) if conflict else _why_too_slow(problem)}"
+    request.output.result("solve", keys, text)
+
+
+def _inert(problem: Problem) -> list[str]:
+    """Return the free columns that the simulator does not read in this problem."""
+    from cosmic_opt.search.score import simulator_of
+
+    return list(simulator_of(problem.instance).inert)
+
+
+def _why_too_slow(problem: Problem) -> str:
+    rules = "; ".join(rule.text for rule in problem.parameter_set.constraints if rule.simulated)
+    return f"designs that obey every other rule exist, but none of them also obeys {rules}"

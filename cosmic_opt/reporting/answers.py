@@ -1,0 +1,134 @@
+"""The answer of a search, and its log while it runs."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from cosmic_opt.catalog.bind import BoundInstance
+from cosmic_opt.psa.parameter_set import Constraint
+from cosmic_opt.reporting.designs import design_text, designs_keys
+from cosmic_opt.reporting.numbers import compress, count_text, exact
+from cosmic_opt.reporting.rules import rule_keys
+from cosmic_opt.reporting.scores import score_keys, score_text
+from cosmic_opt.search.objective import Objective
+from cosmic_opt.search.simulate import Report
+from cosmic_opt.search.solve import LogLine, Outcome
+from cosmic_opt.solvers.base import SolveStatus
+from cosmic_opt.units import show_seconds
+
+LOG_HEADER = f"{'time':>8}  {'regions closed':>19}  {'incumbent':>14}  {'bound':>14}  {'gap':>8}  {'scored':>9}  note"
+
+
+def log_row(line: LogLine, objective: Objective) -> str:
+    """Return a line of the log under `LOG_HEADER`, in the objective's unit."""
+    regions = f"{exact(line.regions_closed)} / {exact(line.regions)}" if line.regions else "-"
+    incumbent, bound = (value_text(value, objective) for value in (line.incumbent, line.bound))
+    gap = "-"
+    if line.incumbent is not None and line.bound is not None:
+        gap = gap_text((line.incumbent - line.bound) / line.incumbent)
+    return (
+        f"{line.seconds:>7.2f}s  {regions:>19}  {incumbent:>14}  {bound:>14}  {gap:>8}  "
+        f"{exact(line.evaluations):>9}  {line.note}"
+    ).rstrip()
+
+
+def value_text(value: int | None, objective: Objective) -> str:
+    """Return a value of the objective with its unit; "-" when there is none yet."""
+    if value is None:
+        return "-"
+    shown = objective.show(value)
+    return show_seconds(shown) if objective.unit == "s" else f"{shown:,.6g} {objective.unit}"
+
+
+def gap_text(gap: float) -> str:
+    """Return a relative gap in percent; a gap above 0 never reads as 0."""
+    if gap == 0:
+        return "0 %"
+    return f"{100 * gap:.2f} %" if gap >= 5e-5 else "< 0.01 %"
+
+
+def answer_keys(
+    outcome: Outcome,
+    instance: BoundInstance,
+    report: Report | None,
+    conflict: Sequence[Constraint],
+    inert: Sequence[str],
+    *,
+    seed: int,
+    stop: str,
+) -> dict[str, object]:
+    """Return the object of `solve --json`."""
+    objective = outcome.objective
+    value, bound = (None if number is None else objective.show(number) for number in (outcome.value, outcome.bound))
+    grid = instance.parameter_set.grid_size
+    scored = {"metrics": None, "breakdown": None} if report is None else score_keys(report)
+    keys = {
+        "name": instance.name,
+        "scope": instance.scope,
+        "status": outcome.status.value,
+        "stop": stop,
+        "design": next(designs_keys(outcome.design), {}),
+        "objective": {"name": objective.name, "value": value, "unit": objective.unit},
+        "bound": bound,
+        "gap": outcome.gap,
+        **scored,
+        "feasible_designs": outcome.feasible_designs,
+        "feasible_designs_text": exact(outcome.feasible_designs),
+        "grid_size": grid,
+        "grid_size_text": exact(grid),
+        "evaluations": outcome.evaluations,
+        "nodes": outcome.nodes,
+        "regions": outcome.regions,
+        "seconds": outcome.seconds,
+        "seed": seed,
+        "inert": list(inert),
+        "study": None,
+    }
+    if outcome.status is SolveStatus.INFEASIBLE:
+        keys["conflict"] = [rule_keys(rule) for rule in conflict]
+    return keys
+
+
+def answer_text(
+    title: str,
+    outcome: Outcome,
+    instance: BoundInstance,
+    report: Report | None,
+    inert: Sequence[str],
+    *,
+    seed: int,
+    stop: str,
+) -> str:
+    """Return the answer on one screen: proof state, design, score."""
+    effort = (
+        f"{exact(outcome.regions)} regions, {exact(outcome.nodes)} boxes bounded, "
+        f"{exact(outcome.evaluations)} designs scored, {outcome.seconds:.3g} s; seed {seed}"
+    )
+    size = (
+        f"{count_text(outcome.feasible_designs)} feasible designs "
+        f"of {count_text(instance.parameter_set.grid_size)} in the grid"
+    )
+    head = f"{title}\nminimise {outcome.objective.name}: {_proof(outcome, stop)}\n{size}\n{effort}"
+    if outcome.objective.samples is not None:
+        head = head.replace("minimise", "maximise", 1)
+    if report is None:
+        return head
+    parts = [head, design_text(outcome.design), score_text(report, instance)]
+    if inert:
+        parts.append(f"free, but without effect in this problem: {compress(inert)}")
+    return "\n\n".join(parts)
+
+
+def _proof(outcome: Outcome, stop: str) -> str:
+    value, bound = (value_text(number, outcome.objective) for number in (outcome.value, outcome.bound))
+    match outcome.status:
+        case SolveStatus.OPTIMAL:
+            return f"{value}, proved optimal (bound = value)"
+        case SolveStatus.FEASIBLE if outcome.gap is not None:
+            return f"{value}, not proved: {stop}, bound {bound}, gap {gap_text(outcome.gap)}"
+        case SolveStatus.FEASIBLE:
+            return f"{value}, not proved: {stop}, an agent alone has no bound"
+        case SolveStatus.INFEASIBLE:
+            return "no feasible design, proved"
+        case _:
+            return f"no design found yet: {stop}"

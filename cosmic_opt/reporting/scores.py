@@ -1,0 +1,112 @@
+"""The score of one design: metrics, where the time goes, memory against capacity."""
+
+from __future__ import annotations
+
+import re
+
+from cosmic_opt.catalog.bind import BoundInstance
+from cosmic_opt.reporting.numbers import percent, rate, shares, table
+from cosmic_opt.search.simulate import Report
+from cosmic_opt.units import Unit, show, show_seconds
+
+MEMORY_PARTS = ("weights", "gradients", "optimizer", "activations", "head", "workspace")
+
+
+def score_keys(report: Report) -> dict[str, object]:
+    """Return `metrics`, `breakdown` and `memory`; `breakdown` adds up to `metrics.step_time_s`."""
+    memory = report.memory
+    return {
+        "metrics": dict(report.metrics),
+        "breakdown": {_key(name): seconds for name, seconds in report.terms_s.items()},
+        "hidden": {_key(name): seconds for name, seconds in report.hidden_s.items()},
+        "bottleneck": report.bottleneck,
+        "memory": {
+            **{f"{part}_bytes": int(getattr(memory, f"{part}_bytes")[0]) for part in MEMORY_PARTS},
+            "worst_stage": int(memory.worst_stage[0]),
+        },
+        "warnings": warnings(report),
+    }
+
+
+def _key(name: str) -> str:
+    return re.sub(r"[^a-z]+", "_", name).strip("_") + "_s"
+
+
+def warnings(report: Report) -> list[str]:
+    """Return what a person must know before trusting the design."""
+    need, capacity = _metric(report, "memory_bytes"), _metric(report, "memory_capacity_bytes")
+    if need <= capacity:
+        return []
+    return [
+        f"the faithful footprint, {show(need, Unit.BYTES)}, exceeds the memory of one NPU, "
+        f"{show(capacity, Unit.BYTES)}: require 'memory_per_npu <= memory_capacity' to exclude such designs"
+    ]
+
+
+def score_text(report: Report, instance: BoundInstance) -> str:
+    """Return the score on one screen, without the design itself."""
+    parts = [_rates(report, instance), _breakdown(report), _memory(report), _network(report)]
+    return "\n\n".join([*parts, *(f"warning: {text}" for text in warnings(report))])
+
+
+def _metric(report: Report, name: str) -> int:
+    return int(report.metrics[name] or 0)
+
+
+def _rates(report: Report, instance: BoundInstance) -> str:
+    metrics = report.metrics
+    achieved = show(float(metrics["model_flop_per_s_per_npu"] or 0), Unit.FLOP_PER_S)
+    peak = show(instance.npu.peak_flop_per_s, Unit.FLOP_PER_S)
+    rows = [
+        ("step time", show_seconds(float(metrics["step_time_s"] or 0)), f"{metrics['micro_batches']} micro-batches"),
+        (
+            "throughput",
+            f"{rate(metrics['throughput_sequences_per_s'])} sequences/s",
+            f"{rate(metrics['throughput_tokens_per_s'])} tokens/s, all NPUs together",
+        ),
+        (
+            "achieved",
+            f"{achieved} per NPU",
+            f"{percent(float(metrics['model_flop_fraction'] or 0))} of the peak, {peak}",
+        ),
+    ]
+    return table((), rows)
+
+
+def _breakdown(report: Report) -> str:
+    terms = {name: seconds for name, seconds in report.terms_s.items() if seconds > 0}
+    parts = shares(list(terms.values()))
+    rows = [(name, show_seconds(seconds), part) for (name, seconds), part in zip(terms.items(), parts, strict=True)]
+    rows.append(("step", show_seconds(float(report.metrics["step_time_s"] or 0)), "100.0 %"))
+    lines = [table(("where the time goes", "time", "share"), rows, right=(1, 2))]
+    hidden = [f"{name} {show_seconds(seconds)}" for name, seconds in report.hidden_s.items() if seconds > 0]
+    if hidden:
+        lines.append(f"  behind compute, not in the sum: {', '.join(hidden)}")
+    return "\n".join([*lines, f"  bottleneck: {report.bottleneck}"])
+
+
+def _memory(report: Report) -> str:
+    need, capacity = _metric(report, "memory_bytes"), _metric(report, "memory_capacity_bytes")
+    amounts = {part: int(getattr(report.memory, f"{part}_bytes")[0]) for part in MEMORY_PARTS}
+    rows = [(part, show(amount, Unit.BYTES), "") for part, amount in amounts.items() if amount]
+    rows.append(("faithful total", show(need, Unit.BYTES), _headroom(need, capacity)))
+    own = report.quantities.get("memory_per_npu_cosmic")
+    if own is not None:
+        rows.append(("COSMIC's own formula", show(own, Unit.BYTES), _headroom(own, capacity)))
+    stage = int(report.memory.worst_stage[0])
+    return table((f"memory of one NPU, stage {stage}", "bytes", "of its capacity"), rows, right=(1,))
+
+
+def _headroom(need: int, capacity: int) -> str:
+    used = f"{percent(need / capacity)} of {show(capacity, Unit.BYTES)}"
+    word, left = ("free", capacity - need) if need <= capacity else ("TOO MUCH", need - capacity)
+    return f"{used}, {show(left, Unit.BYTES)} {word}"
+
+
+def _network(report: Report) -> str:
+    bandwidth, cost = report.metrics["total_bandwidth_bytes_per_s"], report.metrics["network_cost"]
+    shown = "no price" if cost is None else show(cost, Unit.DOLLARS)
+    total = (
+        "" if bandwidth is None else f"{show(bandwidth, Unit.BYTES_PER_S)} per NPU and direction over all dimensions, "
+    )
+    return f"  network: {total}cost {shown}"
