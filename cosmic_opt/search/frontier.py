@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -91,7 +92,7 @@ class Frontier:
         encoded = self.simulator.encode_options(
             dimension, {parameter: batch.values(name) for parameter, name in names.items()}
         )
-        return np.broadcast_to(encoded, (len(batch), encoded.shape[1]))
+        return _repeat(encoded, len(batch))
 
     def _senses(self) -> IntArray:
         """Return how dominance treats each coupling rule: a one-sided bound is an axis, any other rule a key."""
@@ -105,16 +106,13 @@ class Frontier:
         """Return the kernel's view of the chosen regions, prepared by the simulator."""
         batch = self.space.batch(self.space.regions.codes[rows])
         prepared = self.simulator.prepare(batch.value_columns())
-        whole, payload, links = (
-            np.broadcast_to(part, (len(rows), *part.shape[1:]))
-            for part in (prepared.whole, prepared.payload, prepared.links)
-        )
+        size = len(rows)
         return kernel.Regions(
-            np.ascontiguousarray(whole),
-            np.ascontiguousarray(payload),
-            np.ascontiguousarray(links),
+            _repeat(prepared.whole, size),
+            _repeat(prepared.payload, size),
+            _repeat(prepared.links, size),
             self.masks if masks is None else masks,
-            self.mask_of[rows] if masks is None else np.zeros(len(rows), dtype=np.int64),
+            self.mask_of[rows] if masks is None else np.zeros(size, dtype=np.int64),
             np.ascontiguousarray(self.low[rows]),
             np.ascontiguousarray(self.high[rows]),
             self.fixed[rows],
@@ -259,3 +257,11 @@ class Frontier:
         """Tell whether the region, restricted to `masks`, still holds a design as good as the incumbent."""
         _, results, _ = self._solve(np.array([region]), NO_LIMIT, masks)
         return bool(results[0, 0] >= 0)
+
+
+def _repeat(array: NDArray[Any], size: int) -> NDArray[Any]:
+    """Return a writable array of `size` rows; a problem without structural columns is prepared as one row.
+
+    Compiled code treats a read-only array as another type, and would be compiled once more for it.
+    """
+    return array if len(array) == size else np.repeat(array, size, axis=0)

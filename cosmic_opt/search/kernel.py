@@ -5,7 +5,8 @@ ticks (`simulation.analytical.layout.Slot`), a share of the objective's amount, 
 that couples dimensions. The step time is non-decreasing in every tick, so the componentwise minimum over a box
 of options (a range of every dimension's list), composed, bounds every member of the box from below.
 
-Objective values are products of two int64 and are compared exactly, as 128-bit numbers.
+Objective values are products of two int64 and are compared exactly, as 128-bit numbers. Rows are copied by loops:
+assigning a slice costs the compiler a second or two each.
 """
 
 from __future__ import annotations
@@ -16,8 +17,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from cosmic_opt.simulation.analytical._jit import jit
+from cosmic_opt.simulation.analytical.batch import option_vectors
 from cosmic_opt.simulation.analytical.layout import HIDDEN, INFEASIBLE, TERMS, Slot
-from cosmic_opt.simulation.analytical.phases import option_vector
 from cosmic_opt.simulation.analytical.step import TOO_LONG, compose
 from cosmic_opt.simulation.analytical.tables import PhaseTables
 
@@ -125,19 +126,25 @@ def _wide(a: int, b: int) -> tuple[int, int]:
 
 
 @jit
-def region_bound(tables: PhaseTables, options: Options, region: Region, vectors: IntArray, terms: IntArray) -> int:
-    """Return the least step ticks the region's options allow (TOO_LONG: none), ignoring coupling rules."""
-    slots = np.empty(_SLOTS, dtype=np.int64)
+def region_bound(
+    tables: PhaseTables, options: Options, region: Region, vectors: IntArray, minima: IntArray, terms: IntArray
+) -> int:
+    """Return the least step ticks the region's options allow (TOO_LONG: none), ignoring coupling rules.
+
+    `vectors` [O, K], `minima` [D, K] and `terms` are working space.
+    """
     for dim in range(options.sizes.shape[0]):
-        vectors[dim, :] = INFEASIBLE
-        for option in range(options.sizes[dim]):
-            if region.mask[dim, option]:
-                option_vector(tables, region.payload[dim], region.links[dim], options.inputs[dim, option], slots)
-                for slot in range(_SLOTS):
-                    vectors[dim, slot] = min(vectors[dim, slot], slots[slot])
-        if vectors[dim, 0] == INFEASIBLE:
+        size = options.sizes[dim]
+        option_vectors(tables, region.payload[dim], region.links[dim], options.inputs[dim, :size], vectors)
+        for slot in range(_SLOTS):
+            least = INFEASIBLE
+            for option in range(size):
+                if region.mask[dim, option] and vectors[option, slot] < least:
+                    least = vectors[option, slot]
+            minima[dim, slot] = least
+        if minima[dim, 0] == INFEASIBLE:
             return TOO_LONG
-    return int(compose(region.whole, vectors, terms))
+    return int(compose(region.whole, minima, terms))
 
 
 @jit
@@ -163,11 +170,12 @@ def bound_regions(
 ) -> None:
     """Fill the bound of every region: its least ticks and least amount."""
     dimensions = options.sizes.shape[0]
-    vectors = np.empty((dimensions, _SLOTS), dtype=np.int64)
+    vectors = np.empty((options.inputs.shape[1], _SLOTS), dtype=np.int64)
+    minima = np.empty((dimensions, _SLOTS), dtype=np.int64)
     terms = np.empty(_TERMS, dtype=np.int64)
     for row in range(ticks.shape[0]):
         region = pick(regions, row)
-        ticks[row] = region_bound(tables, options, region, vectors, terms)
+        ticks[row] = region_bound(tables, options, region, vectors, minima, terms)
         amounts[row] = least_amount(options, region)
 
 
@@ -194,11 +202,10 @@ def _front(tables: PhaseTables, options: Options, region: Region, dim: int, vect
     count = 0
     order = np.empty(options.sizes[dim], dtype=np.int64)
     work = np.empty(options.sizes[dim])
-    for option in range(options.sizes[dim]):
-        if not region.mask[dim, option]:
-            continue
-        option_vector(tables, region.payload[dim], region.links[dim], options.inputs[dim, option], vectors[dim, option])
-        if vectors[dim, option, 0] == INFEASIBLE:
+    size = options.sizes[dim]
+    option_vectors(tables, region.payload[dim], region.links[dim], options.inputs[dim, :size], vectors[dim])
+    for option in range(size):
+        if not region.mask[dim, option] or vectors[dim, option, 0] == INFEASIBLE:
             continue
         total = 0.0
         for slot in range(_SLOTS):
@@ -241,7 +248,9 @@ class Box(NamedTuple):
 
 @jit
 def _range_minimum(box: Box, dim: int, start: int, stop: int) -> None:
-    box.minima[dim, :] = box.vectors[dim, box.kept[dim, start]]
+    first = box.kept[dim, start]
+    for slot in range(_SLOTS):
+        box.minima[dim, slot] = box.vectors[dim, first, slot]
     for position in range(start + 1, stop):
         option = box.kept[dim, position]
         for slot in range(_SLOTS):
@@ -339,9 +348,9 @@ def solve_region(
         depth -= 1
         if not _interesting(ticks[depth], amounts[depth], best_ticks, best_amount, strict or found):
             continue
-        start[:], stop[:] = starts[depth], stops[depth]
         split = -1
         for dim in range(dimensions):
+            start[dim], stop[dim] = starts[depth, dim], stops[depth, dim]
             if stop[dim] - start[dim] > 1:
                 split = dim
         if split < 0:
@@ -357,7 +366,8 @@ def solve_region(
         first = 1 if product_less(pair[0, 0], pair[0, 1], pair[1, 0], pair[1, 1]) else 0
         for child in (first, 1 - first):  # the more promising child is pushed last and popped first
             if pair[child, 0] != TOO_LONG:
-                starts[depth], stops[depth] = start, stop
+                for dim in range(dimensions):
+                    starts[depth, dim], stops[depth, dim] = start[dim], stop[dim]
                 if child == 0:
                     stops[depth, split] = middle
                 else:
@@ -396,7 +406,8 @@ def _best_split(
         used += 2
         if best < 0 or _weaker(pair, halves):
             best = dim
-            pair[:, :2] = halves
+            for half in range(2):
+                pair[half, 0], pair[half, 1] = halves[half, 0], halves[half, 1]
     return best, used
 
 
