@@ -10,8 +10,10 @@ from numpy.typing import NDArray
 from cosmic_opt.catalog.bind import BoundInstance
 from cosmic_opt.errors import InfeasibleError
 from cosmic_opt.psa.evaluate import holds
-from cosmic_opt.psa.parameter_set import DesignBatch
+from cosmic_opt.psa.parameter_set import Column, DesignBatch
 from cosmic_opt.search.objective import Objective
+from cosmic_opt.simulation.analytical.inputs import category_code
+from cosmic_opt.simulation.analytical.layout import CATEGORIES
 from cosmic_opt.simulation.analytical.simulator import AnalyticalSimulator, Evaluation
 
 IntArray = NDArray[np.int64]
@@ -25,6 +27,23 @@ def simulator_of(instance: BoundInstance) -> AnalyticalSimulator:
     domains = {column.name: column.values for column in columns if len(column.values) > 1}
     constants |= {column.name: column.values[0] for column in columns if len(column.values) == 1}
     return AnalyticalSimulator(instance.workload, instance.job, instance.npu, instance.dimensions, constants, domains)
+
+
+def kernel_columns(batch: DesignBatch) -> dict[str, IntArray]:
+    """Return the columns as the simulator reads them fastest: values in base units, categories as its own codes."""
+    return {
+        column.name: _kernel_values(column)[batch.codes[:, position]]
+        for position, column in enumerate(batch.parameter_set.columns)
+    }
+
+
+def _kernel_values(column: Column) -> IntArray:
+    """Return a column's values by code; a category the simulator does not know (an inert one) keeps its code."""
+    if not isinstance(column.values[0], str):
+        return np.asarray(column.array, dtype=np.int64)
+    if column.parameter not in CATEGORIES:
+        return np.arange(len(column.values), dtype=np.int64)
+    return np.array([category_code(column.parameter, str(value)) for value in column.values], dtype=np.int64)
 
 
 @dataclass(frozen=True)
@@ -50,7 +69,7 @@ class Scorer:
             InfeasibleError: the simulator cannot run one of them.
             LimitError: a step takes longer than the simulator's clock can hold.
         """
-        evaluation = self.simulator.evaluate(batch.value_columns())
+        evaluation = self.simulator.evaluate(kernel_columns(batch))
         amounts = self.objective.amounts(batch)
         return Scores(evaluation, amounts, self.objective.values(evaluation.step_ticks, amounts))
 
