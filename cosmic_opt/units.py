@@ -13,6 +13,8 @@ from fractions import Fraction
 from cosmic_opt.errors import SpecError, Where, nearest
 
 TICKS_PER_SECOND = 10**12
+MAX_CHARACTERS = 100
+"""A number written with more characters is refused."""
 
 
 class Unit(Enum):
@@ -55,7 +57,13 @@ def parse_exact(text: str | int | float, *, where: Where | None = None) -> tuple
     if isinstance(text, bool):
         raise SpecError(f"{text} is not a number", where=where)
     if isinstance(text, int):
+        if abs(text) >= 10**MAX_CHARACTERS:
+            raise SpecError("the number is out of range", where=where, hint=f"at most {MAX_CHARACTERS} digits")
         return Fraction(text), Unit.NONE
+    if isinstance(text, str) and len(text) > MAX_CHARACTERS:
+        raise SpecError(
+            f"'{text[:20]}…' is too long for a number", where=where, hint=f"at most {MAX_CHARACTERS} characters"
+        )
     match = _TEXT.fullmatch(repr(text) if isinstance(text, float) else text)
     if match is None:
         raise SpecError(

@@ -29,6 +29,8 @@ from cosmic_opt.psa.term import (
 from cosmic_opt.units import Unit
 
 MAX_TERMS = 20_000
+MAX_BITS = 1024
+"""A constant of more bits is refused."""
 
 
 @dataclass(frozen=True)
@@ -222,8 +224,6 @@ class _Binder:
             for operand, term in zip(operands, bound, strict=True):
                 if not _is_condition(term):
                     raise self.fail(operand.at, f"'{operator}' takes conditions", "compare it, for example with '== 1'")
-        if operator == "-":
-            return self.apply("+", [bound[0], self.apply("neg", [bound[1]], at)], at)
         return self.apply(operator, bound, at)
 
     def relation(self, operator: str, operands: tuple[Syntax, ...], at: int, loop: Mapping[str, int]) -> Term:
@@ -270,7 +270,8 @@ class _Binder:
     def apply(self, operator: str, operands: list[Term], at: int) -> Term:
         """Return the operator applied, checked and folded."""
         if operator in ARITHMETIC and any(is_category(operand) for operand in operands):
-            raise self.fail(at, f"{operator!r} takes numbers, not categories")
+            shown = "-" if operator == "neg" else operator
+            raise self.fail(at, f"{shown!r} takes numbers, not categories")
         if operator in ARITHMETIC and any(map(is_simulated, operands)):
             raise self.fail(at, "a simulated quantity can only be compared", "write for example step_time <= 2 s")
         if operator in ("+", "min", "max"):
@@ -279,14 +280,24 @@ class _Binder:
             low, high = interval(operands[1])
             if low <= 0 <= high:
                 raise self.fail(at, f"{operator!r} may divide by zero", "the divisor must exclude 0")
-        return fold(Apply(operator, tuple(_flatten(operator, operands)), _unit_of(operator, operands)))
+        term = fold(Apply(operator, tuple(_flatten(operator, operands)), _unit_of(operator, operands)))
+        if isinstance(term, Constant) and isinstance(term.value, int) and term.value.bit_length() > MAX_BITS:
+            raise self.fail(at, f"the number is beyond 2^{MAX_BITS}")
+        return term
 
 
 def _unit_of(operator: str, operands: list[Term]) -> Unit:
+    """Return the unit of a result: a ratio of one unit has none, and neither has a product of two units."""
     if operator in RELATIONS or operator in LOGIC:
         return Unit.NONE
-    units = {operand.unit for operand in operands} - {Unit.NONE}
-    return units.pop() if len(units) == 1 else Unit.NONE
+    units = [operand.unit for operand in operands if operand.unit is not Unit.NONE]
+    if operator == "//":
+        return operands[0].unit if operands[1].unit is Unit.NONE else Unit.NONE
+    if operator == "%":
+        return operands[0].unit
+    if operator == "*" and len(units) > 1:
+        return Unit.NONE
+    return units[0] if units else Unit.NONE
 
 
 def _flatten(operator: str, operands: list[Term]) -> list[Term]:

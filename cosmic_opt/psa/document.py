@@ -11,8 +11,11 @@ import yaml
 from cosmic_opt.errors import SpecError, Where, nearest
 from cosmic_opt.units import Unit, parse
 
-MAX_BYTES = 4_000_000
-MAX_NODES = 200_000
+MAX_BYTES = 1_000_000
+MAX_NODES = 100_000
+MAX_DEPTH = 30
+MAX_BITS = 256
+"""A whole number with more bits is refused: nothing real needs it, and no message could show it."""
 _LOADER = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
 _MISSING = object()
 
@@ -101,7 +104,8 @@ def read_yaml(text: str, file: str) -> Entry:
     """Parse one YAML document into entries.
 
     Raises:
-        SpecError: not YAML, a repeated key, an alias, a document too large or empty.
+        SpecError: not YAML, a repeated or a merge key, a tag, a document too large (aliases count as what they
+            repeat) or empty.
     """
     if len(text) > MAX_BYTES:
         raise SpecError(f"the file has {len(text):,} characters", where=Where(file), hint=f"at most {MAX_BYTES:,}")
@@ -134,36 +138,61 @@ class _Reader:
         self.lines: dict[tuple[str | int, ...], int] = {}
         self.nodes = 0
         self.constructor = yaml.constructor.SafeConstructor()
+        self.resolver = yaml.resolver.Resolver()
+
+    def where(self, node: yaml.Node, path: tuple[str | int, ...]) -> Where:
+        return Where(self.file, node.start_mark.line + 1, ".".join(map(str, path)) or None)
 
     def plain(self, node: yaml.Node, path: tuple[str | int, ...]) -> Any:
         self.nodes += 1
-        where = Where(self.file, node.start_mark.line + 1, ".".join(map(str, path)) or None)
-        if self.nodes > MAX_NODES or len(path) > 30:
-            raise SpecError("the file holds too many values, or nests too deeply", where=where)
+        if self.nodes > MAX_NODES or len(path) > MAX_DEPTH:
+            raise SpecError("the file holds too many values, or nests too deeply", where=self.where(node, path))
         self.lines.setdefault(path, node.start_mark.line + 1)
+        if isinstance(node, yaml.ScalarNode):
+            return self.scalar(node, path)
+        self.refuse_tag(node, path, type(node), "")
         if isinstance(node, yaml.MappingNode):
             return dict(self.pairs(node, path))
-        if isinstance(node, yaml.SequenceNode):
-            return [self.plain(child, (*path, position)) for position, child in enumerate(node.value)]
+        return [self.plain(child, (*path, position)) for position, child in enumerate(node.value)]
+
+    def scalar(self, node: yaml.ScalarNode, path: tuple[str | int, ...]) -> Any:
+        """Return text, a number, a truth value or None; a date stays text."""
+        self.refuse_tag(node, path, yaml.ScalarNode, node.value)
+        if node.tag.rpartition(":")[2] not in ("int", "float", "bool", "null"):
+            return node.value
         try:
-            return self.constructor.construct_object(node)
-        except (yaml.YAMLError, ValueError) as error:
-            raise SpecError(f"not a plain value: {getattr(error, 'problem', error)}", where=where) from None
+            value = self.constructor.construct_object(node)
+        except ValueError:
+            raise SpecError(f"{node.value[:40]!r} is not a number", where=self.where(node, path)) from None
+        if isinstance(value, int) and value.bit_length() > MAX_BITS:
+            raise SpecError(f"the number {node.value[:40]}… is too large", where=self.where(node, path))
+        return value
+
+    def refuse_tag(self, node: yaml.Node, path: tuple[str | int, ...], kind: type[yaml.Node], value: str) -> None:
+        """Refuse a node whose tag is not the one its plain spelling has."""
+        plain = isinstance(node, yaml.ScalarNode) and not node.style
+        expected = self.resolver.resolve(kind, value, (plain, not plain))  # type: ignore[no-untyped-call]
+        if node.tag != expected:
+            tag = node.tag.replace("tag:yaml.org,2002:", "!!")
+            raise SpecError(
+                f"the tag {tag} has no meaning here", where=self.where(node, path), hint="write the value without it"
+            )
 
     def pairs(self, node: yaml.MappingNode, path: tuple[str | int, ...]) -> Iterator[tuple[str | int, Any]]:
         seen: set[str | int] = set()
         for key_node, value_node in node.value:
-            line = key_node.start_mark.line + 1
-            where = Where(self.file, line, ".".join(map(str, path)) or None)
+            where = self.where(key_node, path)
             if not isinstance(key_node, yaml.ScalarNode):
                 raise SpecError("a key must be plain text", where=where)
-            key = self.constructor.construct_object(key_node)
-            if key_node.tag == "tag:yaml.org,2002:merge" or not isinstance(key, str | int):
+            if key_node.tag.endswith(":merge"):
+                raise SpecError("merge keys ('<<') are not supported", where=where, hint="repeat the keys")
+            key = self.scalar(key_node, path)
+            if not isinstance(key, str | int):
                 raise SpecError(f"the key {key_node.value!r} is not plain text", where=where, hint="write it in quotes")
             if key in seen:
                 raise SpecError(f"the key {key!r} appears twice", where=where, hint="keep one of the two")
             seen.add(key)
-            self.lines[(*path, key)] = line
+            self.lines[(*path, key)] = key_node.start_mark.line + 1
             yield key, self.plain(value_node, (*path, key))
 
 

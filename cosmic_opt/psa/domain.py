@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Protocol
@@ -32,9 +33,9 @@ class Explicit:
         """Return the listed values."""
         if not self.values:
             raise SpecError("the domain is empty", where=where, hint="list at least one value")
-        repeated = [value for index, value in enumerate(self.values) if value in self.values[:index]]
-        if repeated:
-            raise SpecError(f"{repeated[0]!r} is listed twice", where=where, hint="list each value once")
+        if len(set(self.values)) < len(self.values):
+            repeated = next(value for value, times in Counter(self.values).items() if times > 1)
+            raise SpecError(f"{repeated!r} is listed twice", where=where, hint="list each value once")
         return self.values
 
 
@@ -53,7 +54,12 @@ class Range:
             raise SpecError(f"the step must be positive, not {self.step}", where=where)
         if low > high:
             raise SpecError(f"the range starts at {low}, above its end {high}", where=where, hint="write [low, high]")
-        return _bounded(range(low, high + 1, self.step), where)
+        count = (high - low) // self.step + 1
+        if count > MAX_VALUES:
+            raise LimitError(
+                f"a domain of {count:,} values", where=where, hint=f"at most {MAX_VALUES:,}: use a larger step"
+            )
+        return tuple(range(low, high + 1, self.step))
 
 
 @dataclass(frozen=True, slots=True)
@@ -119,13 +125,3 @@ def _number(bound: int | str, data: Mapping[str, Value], where: Where) -> int:
     if not isinstance(value, int):
         raise SpecError(f"{bound!r} is {value!r}, not a number", where=where)
     return value
-
-
-def _bounded(values: range, where: Where) -> tuple[Value, ...]:
-    if len(values) > MAX_VALUES:
-        raise LimitError(
-            f"a domain of {len(values):,} values",
-            where=where,
-            hint=f"at most {MAX_VALUES:,}: use a larger step",
-        )
-    return tuple(values)

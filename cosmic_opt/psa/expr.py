@@ -45,7 +45,10 @@ class Index:
 
 @dataclass(frozen=True, slots=True)
 class Operation:
-    """`+ - * // %`, unary `neg`, comparisons, `and or not implies`; operands in written order."""
+    """`+ * // %`, unary `neg`, comparisons, `and or not implies`; operands in written order.
+
+    `a - b + c` is one `+` of `a`, `neg b` and `c`, so that a long sum is flat.
+    """
 
     operator: str
     operands: tuple[Syntax, ...]
@@ -74,3 +77,18 @@ class Aggregate:
 
 
 Syntax = Number | Text | Name | Index | Operation | Member | Aggregate
+
+
+def children(syntax: Syntax) -> tuple[Syntax, ...]:
+    """Return the parts of a node."""
+    match syntax:
+        case Index(_, index, _):
+            return (index,)
+        case Operation(_, operands, _):
+            return operands
+        case Member(item, options, _):
+            return (item, *options)
+        case Aggregate(_, body, _, _, condition, _):
+            return body if condition is None else (*body, condition)
+        case _:
+            return ()

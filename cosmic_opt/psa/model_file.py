@@ -117,7 +117,7 @@ def read_rules(entry: Entry) -> dict[str, Rule]:
 
 def check_name(name: str, entry: Entry) -> None:
     """Refuse a name that the rule language could not read back."""
-    if not name.isidentifier() or name in KEYWORDS:
+    if not (name.isascii() and name.isidentifier()) or name in KEYWORDS:
         raise entry.fail(
             f"{name!r} cannot be a name", "use letters, digits and '_', and no keyword of the rule language"
         )

@@ -14,13 +14,15 @@ import re
 from dataclasses import dataclass
 
 from cosmic_opt.errors import SpecError, Where
-from cosmic_opt.psa.expr import AGGREGATES, Aggregate, Index, Member, Name, Number, Operation, Syntax, Text
+from cosmic_opt.psa.expr import AGGREGATES, Aggregate, Index, Member, Name, Number, Operation, Syntax, Text, children
 from cosmic_opt.units import SYMBOLS, Unit, parse
 
 KEYWORDS = frozenset({"and", "or", "not", "implies", "in", "for", "if", "true", "false"})
 COMPARISONS = frozenset({"==", "!=", "<=", "<", ">=", ">"})
 MAX_LENGTH = 4000
-MAX_DEPTH = 60
+MAX_DEPTH = 40
+MAX_HEIGHT = 100
+"""Levels of a tree: what reads it later recurses once per level. A sum or product of many terms is one level."""
 
 _TOKEN = re.compile(
     r"""(?P<space>\s+)
@@ -102,9 +104,11 @@ class _Parser:
             symbol = ""
         elif unit_match and symbol not in SYMBOLS:
             raise error_at(self.text, end, f"unknown unit {symbol!r}", self.where, "for example 24 GB, 50 GB/s, 500 ns")
-        where = Where(self.where.file, self.where.line, self.where.key) if self.where else None
         unit = SYMBOLS[symbol][0] if symbol else Unit.NONE
-        value = parse(f"{digits} {symbol}".strip(), unit, where=where)
+        try:
+            value = parse(f"{digits} {symbol}".strip(), unit)
+        except SpecError as error:
+            raise error_at(self.text, at, error.message, self.where, error.hint) from None
         return Number(value, unit, at), unit_match.end() if unit_match and symbol else end
 
     @property
@@ -136,12 +140,21 @@ class _Parser:
         tree = self.rule()
         if self.token.kind != "end":
             raise self.fail("an operator or the end of the rule")
+        if _height(tree) > MAX_HEIGHT:
+            raise self.too_deep(0)
         return tree
 
-    def rule(self) -> Syntax:
+    def too_deep(self, at: int) -> SpecError:
+        return error_at(self.text, at, "the rule is nested too deeply", self.where, "split it at 'and'")
+
+    def enter(self) -> None:
+        """Count one more level of brackets, indices or implications."""
         self.depth += 1
         if self.depth > MAX_DEPTH:
-            raise error_at(self.text, self.token.at, "the rule is nested too deeply", self.where)
+            raise self.too_deep(self.token.at)
+
+    def rule(self) -> Syntax:
+        self.enter()
         left = self.chain("or", "and")
         at = self.token.at
         if self.take("implies"):
@@ -199,19 +212,25 @@ class _Parser:
         return tuple(values)
 
     def sum(self) -> Syntax:
-        left = self.term()
+        terms = [self.term()]
+        first = self.token.at
         while self.token.text in ("+", "-") and self.token.kind == "symbol":
             token = self.token
             self.position += 1
-            left = Operation(token.text, (left, self.term()), token.at)
-        return left
+            term = self.term()
+            terms.append(term if token.text == "+" else Operation("neg", (term,), token.at))
+        return terms[0] if len(terms) == 1 else Operation("+", tuple(terms), first)
 
     def term(self) -> Syntax:
         left = self.unary()
         while self.token.text in ("*", "//", "%") and self.token.kind == "symbol":
             token = self.token
             self.position += 1
-            left = Operation(token.text, (left, self.unary()), token.at)
+            right = self.unary()
+            if token.text == "*" and isinstance(left, Operation) and left.operator == "*":
+                left = Operation("*", (*left.operands, right), left.at)
+            else:
+                left = Operation(token.text, (left, right), token.at)
         return left
 
     def unary(self) -> Syntax:
@@ -243,8 +262,10 @@ class _Parser:
         if name is None:
             raise self.fail("a number, a name or '('")
         if self.take("["):
+            self.enter()
             index = self.sum()
             self.need("]")
+            self.depth -= 1
             return Index(name, index, token.at)
         return Name(name, token.at)
 
@@ -266,3 +287,12 @@ class _Parser:
             condition = self.rule() if self.take("if") else None
         self.need(")")
         return Aggregate(kind, tuple(body), variable, index, condition, at)
+
+
+def _height(tree: Syntax) -> int:
+    """Return the number of levels of a tree, without recursion."""
+    height, level = 0, [tree]
+    while level:
+        height += 1
+        level = [child for syntax in level for child in children(syntax)]
+    return height
