@@ -8,10 +8,11 @@ from typing import Annotated
 
 import typer
 
+from cosmic_opt.catalog.data import LATENCY, Datum
 from cosmic_opt.cli.exits import DONE
 from cosmic_opt.cli.options import Command, Json, Quiet
 from cosmic_opt.cli.output import Output
-from cosmic_opt.errors import SpecError, Where, nearest
+from cosmic_opt.errors import LimitError, SpecError, Where, nearest
 from cosmic_opt.reporting.collectives import TICKS_PER_NS, collective_keys, collective_text
 from cosmic_opt.simulation.collective import PROFILES, AstraSimOptions, simulate_collective
 from cosmic_opt.system.collectives import ALGORITHMS
@@ -19,11 +20,16 @@ from cosmic_opt.system.collectives.base import COLLECTIVES
 from cosmic_opt.system.multidim import MULTIDIM
 from cosmic_opt.system.network import Dimension, Network
 from cosmic_opt.system.topology import TOPOLOGIES
-from cosmic_opt.units import Unit, parse, parse_exact
+from cosmic_opt.units import Unit, parse_exact
 
 NATURAL = {"ring": "ring", "fully_connected": "direct", "switch": "halving_doubling"}
 """The algorithm that uses all of a block's links: COSMIC's pairing."""
 BYTES_PER_GB = 10**9
+NPUS = Datum(high=1_000_000)
+MOST_PAIRS = 8192**2
+"""Messages of one step between all pairs of a dimension; more would not fit in memory."""
+BANDWIDTH = Datum(Unit.BYTES_PER_S)
+SIZE = Datum(Unit.BYTES, low=0)
 
 
 def add(app: typer.Typer) -> None:
@@ -64,7 +70,9 @@ def add(app: typer.Typer) -> None:
         profile, kind = word(profile, PROFILES, "--profile"), word(kind, COLLECTIVES, "--collective")
         multidim = word(multidim, MULTIDIM, "--multidim")
         algorithms = _algorithms(algorithm, network, profile)
-        size_bytes = parse(size, Unit.BYTES, where=Where("--size"))
+        if profile == "link":
+            _refuse_large(network, algorithms)
+        size_bytes = int(SIZE.read("the size", size, Where("--size")))
         result = simulate_collective(
             network,
             kind,
@@ -124,8 +132,8 @@ def word(text: str, known: Iterable[str], option: str) -> str:
 def read_network(topologies: Sequence[str], npus: str, bandwidth: str, latency: str) -> Network:
     """Return the network that four lists of equal length describe."""
     bandwidths = [_bandwidth(text) for text in split(bandwidth, "--bandwidth")]
-    latencies = [parse(text, Unit.TIME, where=Where("--latency")) for text in split(latency, "--latency")]
-    extents = [parse(text, Unit.NONE, where=Where("--npus")) for text in split(npus, "--npus")]
+    latencies = [int(LATENCY.read("the latency", text, Where("--latency"))) for text in split(latency, "--latency")]
+    extents = [int(NPUS.read("the number of NPUs", text, Where("--npus"))) for text in split(npus, "--npus")]
     lists = {"--npus": extents, "--bandwidth": bandwidths, "--latency": latencies}
     for option, values in lists.items():
         if len(values) != len(topologies):
@@ -144,7 +152,7 @@ def _bandwidth(text: str) -> int:
         raise SpecError(
             f"{text!r} needs a unit", where=where, hint=f"write '{text} GB/s' (10^9) or '{text} GiB/s' (2^30)"
         )
-    return parse(text, Unit.BYTES_PER_S, where=where)
+    return int(BANDWIDTH.read("the bandwidth", text, where))
 
 
 def _algorithms(text: str | None, network: Network, profile: str) -> list[str]:
@@ -163,6 +171,17 @@ def _algorithms(text: str | None, network: Network, profile: str) -> list[str]:
     return [word(name, ALGORITHMS, "--algorithm") for name in names]
 
 
+def _refuse_large(network: Network, algorithms: Sequence[str]) -> None:
+    for dimension, algorithm in zip(network.dimensions, algorithms, strict=True):
+        all_pairs = algorithm == "direct" or dimension.topology == "fully_connected"
+        if all_pairs and dimension.npus**2 > MOST_PAIRS:
+            raise LimitError(
+                f"{algorithm} on a {dimension.topology} of {dimension.npus:,} NPUs looks at every pair of them",
+                where=Where("--npus"),
+                hint="at most 8,192 NPUs in such a dimension; use the algorithm ring, or more dimensions",
+            )
+
+
 def _natural(dimension: Dimension) -> str:
     power_of_two = dimension.npus & (dimension.npus - 1) == 0
     return NATURAL[dimension.topology] if power_of_two or dimension.topology != "switch" else "direct"
@@ -175,13 +194,13 @@ def _astra_sim(active_chunks: int | None, endpoint_delay: str | None, memory: st
     if active_chunks is not None:
         chosen = replace(chosen, active_chunks=active_chunks)
     if endpoint_delay is not None:
-        ticks = parse(endpoint_delay, Unit.TIME, where=Where("--endpoint-delay"))
+        ticks = int(LATENCY.read("the delay", endpoint_delay, Where("--endpoint-delay")))
         if ticks % TICKS_PER_NS:
             raise SpecError(
                 f"{endpoint_delay!r} is not whole ns", where=Where("--endpoint-delay"), hint="write '10 ns'"
             )
         chosen = replace(chosen, endpoint_delay_ns=ticks // TICKS_PER_NS)
     if memory is not None:
-        rate = parse(memory, Unit.BYTES_PER_S, where=Where("--memory-bandwidth"))
-        chosen = replace(chosen, memory_gb_per_s=rate / BYTES_PER_GB)
+        rate = BANDWIDTH.read("the bandwidth", memory, Where("--memory-bandwidth"))
+        chosen = replace(chosen, memory_gb_per_s=int(rate) / BYTES_PER_GB)
     return chosen

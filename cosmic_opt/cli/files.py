@@ -5,11 +5,12 @@ from __future__ import annotations
 import os
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
+from difflib import get_close_matches
 from pathlib import Path
 from tempfile import NamedTemporaryFile
 from typing import IO
 
-from cosmic_opt.errors import SpecError, Where, nearest
+from cosmic_opt.errors import SpecError, Where
 
 OUT = Where("--out")
 
@@ -72,12 +73,17 @@ def require_file(path: Path, option: str) -> None:
     Raises:
         SpecError: no such file, or a folder.
     """
-    where = Where(option)
+    where, hint = Where(option), "name an existing file"
     try:
         if path.is_file():
             return
+        folder = path.is_dir()
         beside = [other.name for other in path.parent.iterdir()] if path.parent.is_dir() else []
     except (OSError, ValueError) as error:
-        raise SpecError(f"{str(path)!r} cannot be read: {error}", where=where, hint="name an existing file") from None
-    what = "is a folder, not a file" if path.is_dir() else "does not exist"
-    raise SpecError(f"{str(path)!r} {what}", where=where, hint=nearest(path.name, beside) or "name an existing file")
+        raise SpecError(f"{str(path)!r} cannot be read: {error}", where=where, hint=hint) from None
+    if folder:
+        raise SpecError(f"{str(path)!r} is a folder, not a file", where=where, hint=hint)
+    close = get_close_matches(path.name, beside, n=1)
+    raise SpecError(
+        f"there is no file {str(path)!r}", where=where, hint=f"did you mean {close[0]!r}?" if close else hint
+    )

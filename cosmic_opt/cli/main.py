@@ -53,7 +53,10 @@ def main(arguments: Sequence[str] | None = None) -> int:
         sys.stdout.flush()
     except CosmicError as error:
         code = next((exit_code for kind, exit_code in EXITS if isinstance(error, kind)), BUG)
-        _report_bug(error) if code == BUG else _say(f"error: {error}")
+        if code == BUG:
+            _report_bug(error)
+        else:
+            _say(f"error: {error}" if error.hint else f"error: {error}\n  hint: see 'cosmic-opt {given[0]} --help'")
     except typer.TyperException as error:
         _say(_usage(error))
         code = BAD_INPUT
@@ -63,7 +66,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         code = DONE
     except MemoryError:
-        _say("error: the computer has too little memory for this\n  hint: fix a parameter or add a rule")
+        _say("error: the computer has too little memory for this\n  hint: make the problem smaller")
         code = LIMIT
     except Exception as error:
         _report_bug(error)

@@ -7,6 +7,7 @@ from collections import Counter
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import cached_property
+from pathlib import Path
 from typing import Annotated
 
 import typer
@@ -20,7 +21,6 @@ from cosmic_opt.errors import SpecError, Where
 Json = Annotated[bool, typer.Option("--json", help="Print one JSON object instead of text.")]
 Quiet = Annotated[bool, typer.Option("--quiet", help="No log on stderr.")]
 NOT_READ = (".json", ".et", ".pb")
-LONGEST_NAME = 1000
 
 
 @dataclass(frozen=True)
@@ -81,7 +81,7 @@ def read_request(
         require=require or (),
         without=without or (),
         scope=_not_empty(scope, "--scope"),
-        objective=_not_empty(objective, "--objective"),
+        objective=_spaced(_not_empty(objective, "--objective")),
     )
     _refuse_contradictions(edits)
     return Request(_readable_name(name), edits, seed, Output(as_json, quiet))
@@ -94,15 +94,28 @@ def _readable_name(name: str) -> str:
         raise SpecError(
             f"{name!r}: a Hugging Face config or a trace is not read in this version", where=Where("NAME"), hint=hint
         )
-    if not name.strip() or len(name) > LONGEST_NAME or "\0" in name:
-        raise SpecError("this is not the name of an instance or a file", where=Where("NAME"), hint=hint)
+    if not name.strip() or not _can_be_a_path(name):
+        raise SpecError("this cannot be the name of an instance or a file", where=Where("NAME"), hint=hint)
     return name
+
+
+def _can_be_a_path(name: str) -> bool:
+    try:
+        Path(name).is_file()
+    except (OSError, ValueError):  # too long, or with a null byte
+        return False
+    return True
 
 
 def _not_empty(text: str | None, option: str) -> str | None:
     if text is not None and not text.strip():
         raise SpecError("the value is empty", where=Where(option), hint=f"leave {option} out, or give a name")
     return text
+
+
+def _spaced(objective: str | None) -> str | None:
+    """Return "a*b" as "a * b"."""
+    return None if objective is None else " * ".join(part.strip() for part in objective.split("*"))
 
 
 def _refuse_contradictions(edits: Edits) -> None:

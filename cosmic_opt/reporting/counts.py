@@ -68,10 +68,10 @@ def why_empty(conflict: Sequence[Constraint]) -> str:
     """Return which rules exclude every design together, and what to do."""
     if not conflict:
         return "  no rule excludes it: a domain is empty"
-    together = "this rule excludes every design" if len(conflict) == 1 else "these rules exclude each other"
-    return f"{together}; drop or change one (--without {conflict[0].name}), or free a parameter:\n" + rules_text(
-        tuple(conflict)
-    )
+    together = "this rule excludes every design:" if len(conflict) == 1 else "these rules exclude each other:"
+    declared = [rule.name for rule in conflict if rule.where.file != "--require"]
+    drop = f"--without {declared[0]}" if declared else "leave out a --require"
+    return f"{together}\n{rules_text(conflict)}\n  hint: drop or change one ({drop}), or free a parameter"
 
 
 def _components_table(parameter_set: ParameterSet, result: CountResult) -> str:
