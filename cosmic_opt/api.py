@@ -10,7 +10,7 @@ problem.solve().design
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import TYPE_CHECKING
 
@@ -108,12 +108,18 @@ class Problem:
         return feasible_set(self.model)
 
     def count(self, *, engine: str = DIAGRAM) -> CountResult:
-        """Return the exact number of feasible designs.
+        """Return the exact number of feasible designs; with rules on simulated quantities, certified limits of it.
 
         Raises:
             LimitError: the rules entangle too many parameters, or the engine cannot count so many.
         """
-        return count(self.parameter_set, self.feasible, engine=engine)
+        result = count(self.parameter_set, self.feasible, engine=engine)
+        if result.exact:
+            return result
+        from cosmic_opt.search.filter import count_within_step_limit  # numba takes a second to load
+
+        low, high = count_within_step_limit(self.instance)
+        return replace(result, lower=low, value=high, exact=low == high)
 
     def enumerate(self) -> Iterator[DesignBatch]:
         """Yield every feasible design once, in batches, in a fixed order.

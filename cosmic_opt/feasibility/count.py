@@ -28,7 +28,8 @@ class Component:
 class CountResult:
     """How many designs satisfy every rule.
 
-    `exact` is False when rules on simulated quantities are in force: the count then lies in [`lower`, `value`].
+    `exact` is False when rules on simulated quantities are in force: the count then lies in [`lower`, `value`],
+    here [0, every structurally feasible design]; the search narrows it.
     """
 
     value: int

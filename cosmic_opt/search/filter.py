@@ -1,14 +1,17 @@
-"""Keep the designs that also satisfy the rules on simulated quantities, by scoring them."""
+"""Rules on simulated quantities: keep the designs that obey them, and count how many do from both sides."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
 
 from cosmic_opt.catalog.bind import BoundInstance
+from cosmic_opt.ir.lower import lower
 from cosmic_opt.psa.parameter_set import DesignBatch
-from cosmic_opt.search.frontier import NO_LIMIT
+from cosmic_opt.search.frontier import NO_LIMIT, Frontier
 from cosmic_opt.search.limits import step_limit
-from cosmic_opt.search.score import simulator_of
+from cosmic_opt.search.objective import Objective
+from cosmic_opt.search.score import kernel_columns, simulator_of
+from cosmic_opt.search.space import build_space
 
 
 def within_step_limit(instance: BoundInstance, batches: Iterator[DesignBatch]) -> Iterator[DesignBatch]:
@@ -23,4 +26,26 @@ def within_step_limit(instance: BoundInstance, batches: Iterator[DesignBatch]) -
         return
     simulator = simulator_of(instance)
     for batch in batches:
-        yield batch.take(simulator.evaluate(batch.value_columns()).step_ticks <= limit)
+        yield batch.take(simulator.evaluate(kernel_columns(batch)).step_ticks <= limit)
+
+
+def count_within_step_limit(instance: BoundInstance) -> tuple[int, int]:
+    """Return certified (lower, upper) counts of the designs whose step obeys every rule on a simulated quantity.
+
+    A region counts wholly when even its worst options obey, and not at all when its best do not.
+
+    Raises:
+        SpecError: a rule on a simulated quantity that is not a limit on the step.
+        LimitError: too many regions.
+    """
+    limit = step_limit(instance.parameter_set)
+    model = lower(instance.parameter_set)
+    if model.infeasible:
+        return 0, 0
+    simulator, objective = simulator_of(instance), Objective("step_time")
+    frontier = Frontier(
+        build_space(instance.parameter_set, model, simulator, instance.dimensions, objective), simulator, objective
+    )
+    sizes = frontier.space.regions.sizes
+    worst, _ = frontier.region_ticks(worst=True)
+    return int(sizes[worst <= limit].sum()), int(sizes[frontier.ticks <= limit].sum())

@@ -58,7 +58,7 @@ class Frontier:
         self.low = np.column_stack([low for _, low, _ in rules]) if rules else np.zeros((len(self.fixed), 0), np.int64)
         self.high = np.column_stack([high for _, _, high in rules]) if rules else self.low
         self.options = self._options(shares, [share for share, _, _ in rules])
-        self.ticks, self.amounts = self._bounds()
+        self.ticks, self.amounts = self.region_ticks(worst=False)
         self.values = self.objective.values(self.ticks, self.amounts)
         alive = np.flatnonzero(self.ticks <= min(self.limit_ticks, NO_LIMIT))
         keys = self.ticks[alive].astype(float) * self.amounts[alive].astype(float)
@@ -118,13 +118,16 @@ class Frontier:
             self.fixed[rows],
         )
 
-    def _bounds(self) -> tuple[IntArray, IntArray]:
+    def region_ticks(self, *, worst: bool) -> tuple[IntArray, IntArray]:
+        """Return a lower (or, `worst`, an upper) bound on every member's step, and each region's least amount."""
         count = len(self.space.regions)
         ticks, amounts = np.zeros(count, dtype=np.int64), np.zeros(count, dtype=np.int64)
         for start in range(0, count, BOUND_CHUNK):
             rows = np.arange(start, min(count, start + BOUND_CHUNK))
             part = slice(start, start + len(rows))
-            kernel.bound_regions(self.simulator.tables, self.options, self._regions(rows), ticks[part], amounts[part])
+            kernel.bound_regions(
+                self.simulator.tables, self.options, self._regions(rows), worst, ticks[part], amounts[part]
+            )
         return ticks, amounts
 
     # --- the search -------------------------------------------------------------------------------------------

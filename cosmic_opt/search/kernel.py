@@ -127,24 +127,31 @@ def _wide(a: int, b: int) -> tuple[int, int]:
 
 @jit
 def region_bound(
-    tables: PhaseTables, options: Options, region: Region, vectors: IntArray, minima: IntArray, terms: IntArray
+    tables: PhaseTables,
+    options: Options,
+    region: Region,
+    worst: bool,
+    vectors: IntArray,
+    extremes: IntArray,
+    terms: IntArray,
 ) -> int:
-    """Return the least step ticks the region's options allow (TOO_LONG: none), ignoring coupling rules.
+    """Return the least (or, `worst`, the greatest) step ticks of the region's options, ignoring coupling rules.
 
-    `vectors` [O, K], `minima` [D, K] and `terms` are working space.
+    TOO_LONG stands for a region with no option that runs (worst: one that does not). `vectors` [O, K], `extremes`
+    [D, K] and `terms` are working space.
     """
     for dim in range(options.sizes.shape[0]):
         size = options.sizes[dim]
         option_vectors(tables, region.payload[dim], region.links[dim], options.inputs[dim, :size], vectors)
         for slot in range(_SLOTS):
-            least = INFEASIBLE
+            least, greatest = INFEASIBLE, 0
             for option in range(size):
-                if region.mask[dim, option] and vectors[option, slot] < least:
-                    least = vectors[option, slot]
-            minima[dim, slot] = least
-        if minima[dim, 0] == INFEASIBLE:
+                if region.mask[dim, option]:
+                    least, greatest = min(least, vectors[option, slot]), max(greatest, vectors[option, slot])
+            extremes[dim, slot] = greatest if worst else least
+        if extremes[dim, 0] == INFEASIBLE:
             return TOO_LONG
-    return int(compose(region.whole, minima, terms))
+    return int(compose(region.whole, extremes, terms))
 
 
 @jit
@@ -165,17 +172,18 @@ def bound_regions(
     tables: PhaseTables,
     options: Options,
     regions: Regions,
+    worst: bool,
     ticks: IntArray,
     amounts: IntArray,
 ) -> None:
-    """Fill the bound of every region: its least ticks and least amount."""
+    """Fill the bound of every region: its least (`worst`: greatest) ticks, and its least amount."""
     dimensions = options.sizes.shape[0]
     vectors = np.empty((options.inputs.shape[1], _SLOTS), dtype=np.int64)
-    minima = np.empty((dimensions, _SLOTS), dtype=np.int64)
+    extremes = np.empty((dimensions, _SLOTS), dtype=np.int64)
     terms = np.empty(_TERMS, dtype=np.int64)
     for row in range(ticks.shape[0]):
         region = pick(regions, row)
-        ticks[row] = region_bound(tables, options, region, vectors, minima, terms)
+        ticks[row] = region_bound(tables, options, region, worst, vectors, extremes, terms)
         amounts[row] = least_amount(options, region)
 
 

@@ -105,3 +105,23 @@ def test_products_are_compared_exactly(a: int, b: int, c: int, d: int) -> None:
 def test_nearly_equal_products_are_compared_exactly(a: int, b: int, step: int) -> None:
     assert product_less(a, b, a, b + step) == (step > 0)
     assert product_less(a, b + step, a, b) == (step < 0)
+
+
+@pytest.mark.parametrize("name", SPACES)
+def test_no_member_scores_above_its_region_s_worst_case(name: str) -> None:
+    problem = SPACES[name]
+    frontier = frontier_of(problem)
+    worst, _ = frontier.region_ticks(worst=True)
+    batch = problem.parameter_set.batch(problem.feasible.sample(2000, np.random.default_rng(8)))
+    ticks = scorer_of(problem).score(batch).evaluation.step_ticks
+    assert (ticks <= worst[region_rows(frontier.space, batch.codes)]).all()
+
+
+@pytest.mark.parametrize("limit", ["8 s", "11 s", "12 s", "20 s", "1000 s"])
+def test_a_count_under_a_step_limit_encloses_the_brute_force_count(limit: str) -> None:
+    problem = SPACES["an order between dimensions, naive dominance fails"].require(f"step_time <= {limit}")
+    truth = sum(len(batch) for batch in problem.enumerate())
+    counted = problem.count()
+    assert counted.lower <= truth <= counted.value
+    assert counted.exact == (counted.lower == counted.value)
+    assert counted.not_counted
