@@ -32,67 +32,71 @@ BANDWIDTH = Datum(Unit.BYTES_PER_S)
 SIZE = Datum(Unit.BYTES, low=0)
 
 
+def collective(
+    topology: Annotated[str, typer.Option("--topology", help="Block of each dimension, innermost first.")],
+    npus: Annotated[str, typer.Option("--npus", help="NPUs of each dimension: 4,8.")],
+    bandwidth: Annotated[
+        str,
+        typer.Option("--bandwidth", help="Per NPU and direction: '200 GB/s,50 GB/s' (10^9) or '50 GiB/s' (2^30)."),
+    ],
+    latency: Annotated[str, typer.Option("--latency", help="Of one hop of each dimension: '500 ns,1 us'.")],
+    size: Annotated[str, typer.Option("--size", help="Full buffer per NPU: 256MB. astra_sim: its comm_size.")],
+    kind: Annotated[str, typer.Option("--collective", help=", ".join(COLLECTIVES))] = "all_reduce",
+    algorithm: Annotated[
+        str | None, typer.Option("--algorithm", help="Of each dimension; default: the one that suits its block.")
+    ] = None,
+    multidim: Annotated[str, typer.Option("--multidim", help="blueconnect or baseline.")] = "blueconnect",
+    chunks: Annotated[int, typer.Option("--chunks", min=1, help="Pieces the buffer is cut in.")] = 1,
+    profile: Annotated[str, typer.Option("--profile", help="link, or astra_sim to the nanosecond.")] = "link",
+    active_chunks: Annotated[
+        int | None, typer.Option("--active-chunks", min=1, help="astra_sim: chunks in flight per dimension (1).")
+    ] = None,
+    endpoint_delay: Annotated[
+        str | None, typer.Option("--endpoint-delay", help="astra_sim: delay of an NPU per message ('10 ns').")
+    ] = None,
+    memory_bandwidth: Annotated[
+        str | None, typer.Option("--memory-bandwidth", help="astra_sim: what reductions go through (no limit).")
+    ] = None,
+    as_json: Json = False,
+    quiet: Quiet = False,
+) -> int:
+    """Time one collective on a network. Every list has one entry per dimension, innermost first."""
+    topologies = [word(name, TOPOLOGIES, "--topology") for name in split(topology, "--topology")]
+    network = read_network(topologies, npus, bandwidth, latency)
+    profile, kind = word(profile, PROFILES, "--profile"), word(kind, COLLECTIVES, "--collective")
+    multidim = word(multidim, MULTIDIM, "--multidim")
+    algorithms = _algorithms(algorithm, network, profile)
+    if profile == "link":
+        _refuse_large(network, algorithms)
+    size_bytes = int(SIZE.read("the size", size, Where("--size")))
+    result = simulate_collective(
+        network,
+        kind,
+        algorithms,
+        size_bytes,
+        multidim=multidim,
+        chunks=chunks,
+        profile=profile,
+        astra_sim=_astra_sim(active_chunks, endpoint_delay, memory_bandwidth),
+    )
+    asked = _echo(network, profile, kind, size_bytes, multidim, algorithms)
+    output = Output(as_json, quiet)
+    output.log(_note(algorithm is None, profile, algorithms))
+    output.result("collective", collective_keys(result, asked), collective_text(result, asked))
+    return DONE
+
+
 def add(app: typer.Typer) -> None:
     """Add the command."""
+    app.command("collective", cls=Command)(collective)
 
-    @app.command(cls=Command)
-    def collective(
-        topology: Annotated[str, typer.Option("--topology", help="Block of each dimension, innermost first.")],
-        npus: Annotated[str, typer.Option("--npus", help="NPUs of each dimension: 4,8.")],
-        bandwidth: Annotated[
-            str,
-            typer.Option("--bandwidth", help="Per NPU and direction: '200 GB/s,50 GB/s' (10^9) or '50 GiB/s' (2^30)."),
-        ],
-        latency: Annotated[str, typer.Option("--latency", help="Of one hop of each dimension: '500 ns,1 us'.")],
-        size: Annotated[str, typer.Option("--size", help="Full buffer per NPU: 256MB. astra_sim: its comm_size.")],
-        kind: Annotated[str, typer.Option("--collective", help=", ".join(COLLECTIVES))] = "all_reduce",
-        algorithm: Annotated[
-            str | None, typer.Option("--algorithm", help="Of each dimension; default: the one that suits its block.")
-        ] = None,
-        multidim: Annotated[str, typer.Option("--multidim", help="blueconnect or baseline.")] = "blueconnect",
-        chunks: Annotated[int, typer.Option("--chunks", min=1, help="Pieces the buffer is cut in.")] = 1,
-        profile: Annotated[str, typer.Option("--profile", help="link, or astra_sim to the nanosecond.")] = "link",
-        active_chunks: Annotated[
-            int | None, typer.Option("--active-chunks", min=1, help="astra_sim: chunks in flight per dimension (1).")
-        ] = None,
-        endpoint_delay: Annotated[
-            str | None, typer.Option("--endpoint-delay", help="astra_sim: delay of an NPU per message ('10 ns').")
-        ] = None,
-        memory_bandwidth: Annotated[
-            str | None, typer.Option("--memory-bandwidth", help="astra_sim: what reductions go through (no limit).")
-        ] = None,
-        as_json: Json = False,
-        quiet: Quiet = False,
-    ) -> int:
-        """Time one collective on a network. Every list has one entry per dimension, innermost first."""
-        topologies = [word(name, TOPOLOGIES, "--topology") for name in split(topology, "--topology")]
-        network = read_network(topologies, npus, bandwidth, latency)
-        profile, kind = word(profile, PROFILES, "--profile"), word(kind, COLLECTIVES, "--collective")
-        multidim = word(multidim, MULTIDIM, "--multidim")
-        algorithms = _algorithms(algorithm, network, profile)
-        if profile == "link":
-            _refuse_large(network, algorithms)
-        size_bytes = int(SIZE.read("the size", size, Where("--size")))
-        result = simulate_collective(
-            network,
-            kind,
-            algorithms,
-            size_bytes,
-            multidim=multidim,
-            chunks=chunks,
-            profile=profile,
-            astra_sim=_astra_sim(active_chunks, endpoint_delay, memory_bandwidth),
-        )
-        asked = _echo(network, profile, kind, size_bytes, multidim, algorithms)
-        output = Output(as_json, quiet)
-        if algorithm is None:
-            output.log(f"algorithms: {', '.join(algorithms)} (each suits its block)")
-        if profile == "astra_sim":
-            output.log(
-                "astra_sim: --size is its comm_size; a bandwidth in GB/s is 10^9 B/s, its own 'GB/s' is GiB/s here"
-            )
-        output.result("collective", collective_keys(result, asked), collective_text(result, asked))
-        return DONE
+
+def _note(chosen: bool, profile: str, algorithms: Sequence[str]) -> str:
+    """Return what a person must know about the defaults and units in force."""
+    note = f"algorithms {', '.join(algorithms)}" + (" (each suits its block)" if chosen else "")
+    if profile == "astra_sim":
+        note += "\nastra_sim: --size is its comm_size; GB/s is 10^9 B/s here, write GiB/s for its own 'GB/s' (2^30)"
+    return note
 
 
 def _echo(

@@ -13,22 +13,23 @@ from cosmic_opt.reporting.counts import count_keys, explain_count
 from cosmic_opt.search.budget import Budget
 
 
+def count(
+    request: Request,
+    solver: Annotated[
+        str, typer.Option("--solver", help="diagram (default), or a cross-check: exhaustive, cp_sat.")
+    ] = "diagram",
+) -> int:
+    """Count the feasible designs, exactly, and say which choices multiply to that number."""
+    clock = Budget()
+    problem = request.problem
+    result = problem.count(engine=solver)
+    seconds = clock.elapsed()
+    conflict = minimal_conflict(problem.parameter_set) if result.value == 0 else ()
+    text = explain_count(request.title, problem.parameter_set, result, conflict, seconds)
+    request.output.result("count", count_keys(result, conflict, seconds), text)
+    return DONE if result.value else INFEASIBLE
+
+
 def add(app: typer.Typer) -> None:
     """Add the command."""
-
-    @problem_command(app, "count")
-    def count(
-        request: Request,
-        solver: Annotated[
-            str, typer.Option("--solver", help="diagram (default), or a cross-check: exhaustive, cp_sat.")
-        ] = "diagram",
-    ) -> int:
-        """Count the feasible designs, exactly, and say which choices multiply to that number."""
-        clock = Budget()
-        problem = request.problem
-        result = problem.count(engine=solver)
-        seconds = clock.elapsed()
-        conflict = minimal_conflict(problem.parameter_set) if result.value == 0 else ()
-        text = explain_count(request.title, problem.parameter_set, result, conflict, seconds)
-        request.output.result("count", count_keys(result, conflict, seconds), text)
-        return DONE if result.value else INFEASIBLE
+    problem_command(app, "count", count)

@@ -30,49 +30,51 @@ Out = Annotated[Path | None, typer.Option("--out", help="Write a .jsonl or .csv 
 Force = Annotated[bool, typer.Option("--force", help="Replace the file that --out names.")]
 
 
+def enumerate_designs(
+    request: Request,
+    limit: Annotated[int | None, typer.Option("--limit", min=1, help="Stop after so many designs.")] = None,
+    out: Out = None,
+    force: Force = False,
+) -> int:
+    """Print every feasible design once, in a fixed order, as JSON lines in base units."""
+    if out is not None:
+        check_target(out, FORMATS, force=force)
+    problem = request.problem
+    size = problem.feasible.size
+    if out is not None and limit is None and size > MOST_IN_A_FILE:
+        raise LimitError(
+            f"{count_text(size)} designs are too many for a file",
+            where=Where("--out"),
+            hint=f"give --limit; at most {MOST_IN_A_FILE:,} are written without it",
+        )
+    return _deliver(request, "enumerate", _first(problem.enumerate(), limit), out, none_found=INFEASIBLE)
+
+
+def sample_designs(
+    request: Request,
+    number: Annotated[int, typer.Option("--number", "-n", min=1, help="How many designs.")] = 1,
+    distinct: Annotated[bool, typer.Option("--distinct", help="No design twice.")] = False,
+    out: Out = None,
+    force: Force = False,
+) -> int:
+    """Print uniformly random feasible designs, as JSON lines in base units."""
+    if out is not None:
+        check_target(out, FORMATS, force=force)
+    if number > MOST_SAMPLES:
+        raise LimitError(
+            f"{number:,} samples at a time", where=Where("--number"), hint=f"at most {MOST_SAMPLES:,}; or enumerate"
+        )
+    batch = request.problem.sample(number, seed=request.seed, distinct=distinct)
+    request.output.log(f"seed {request.seed}")
+    if 0 < len(batch) < number:
+        request.output.log(f"only {len(batch):,} of {number:,} designs: no more were found")
+    return _deliver(request, "sample", iter([batch]), out, none_found=LIMIT)
+
+
 def add(app: typer.Typer) -> None:
     """Add both commands."""
-
-    @problem_command(app, "enumerate")
-    def enumerate_(
-        request: Request,
-        limit: Annotated[int | None, typer.Option("--limit", min=1, help="Stop after so many designs.")] = None,
-        out: Out = None,
-        force: Force = False,
-    ) -> int:
-        """Print every feasible design once, in a fixed order, as JSON lines in base units."""
-        if out is not None:
-            check_target(out, FORMATS, force=force)
-        problem = request.problem
-        size = problem.feasible.size
-        if out is not None and limit is None and size > MOST_IN_A_FILE:
-            raise LimitError(
-                f"{count_text(size)} designs are too many for a file",
-                where=Where("--out"),
-                hint=f"give --limit; at most {MOST_IN_A_FILE:,} are written without it",
-            )
-        return _deliver(request, "enumerate", _first(problem.enumerate(), limit), out)
-
-    @problem_command(app, "sample")
-    def sample(
-        request: Request,
-        number: Annotated[int, typer.Option("--number", "-n", min=1, help="How many designs.")] = 1,
-        distinct: Annotated[bool, typer.Option("--distinct", help="No design twice.")] = False,
-        out: Out = None,
-        force: Force = False,
-    ) -> int:
-        """Print uniformly random feasible designs, as JSON lines in base units."""
-        if out is not None:
-            check_target(out, FORMATS, force=force)
-        if number > MOST_SAMPLES:
-            raise LimitError(
-                f"{number:,} samples at a time", where=Where("--number"), hint=f"at most {MOST_SAMPLES:,}; or enumerate"
-            )
-        batch = request.problem.sample(number, seed=request.seed, distinct=distinct)
-        request.output.log(f"seed {request.seed}")
-        if 0 < len(batch) < number:
-            request.output.log(f"only {len(batch):,} of {number:,} designs: no more were found")
-        return _deliver(request, "sample", iter([batch]), out)
+    problem_command(app, "enumerate", enumerate_designs)
+    problem_command(app, "sample", sample_designs)
 
 
 def _first(batches: Iterator[DesignBatch], limit: int | None) -> Iterator[DesignBatch]:
@@ -84,8 +86,10 @@ def _first(batches: Iterator[DesignBatch], limit: int | None) -> Iterator[Design
         yield batch
 
 
-def _deliver(request: Request, command: str, batches: Iterator[DesignBatch], out: Path | None) -> int:
-    """Write the designs; without any, say why on stderr."""
+def _deliver(
+    request: Request, command: str, batches: Iterator[DesignBatch], out: Path | None, *, none_found: int
+) -> int:
+    """Write the designs; without any, say why on stderr. `none_found` is the exit code when simulation refused all."""
     problem, output = request.problem, request.output
     simulated = [rule for rule in problem.parameter_set.constraints if rule.simulated]
     if simulated and problem.feasible.size:
@@ -93,7 +97,7 @@ def _deliver(request: Request, command: str, batches: Iterator[DesignBatch], out
     filled = (batch for batch in batches if len(batch))
     first = next(filled, None)
     if first is None:
-        return _nothing(problem, output)
+        return none_found if _refused_all(problem, output) else INFEASIBLE
     batches = chain([first], filled)
     if out is None:
         for batch in batches:
@@ -104,12 +108,13 @@ def _deliver(request: Request, command: str, batches: Iterator[DesignBatch], out
     return DONE
 
 
-def _nothing(problem: Problem, output: Output) -> int:
+def _refused_all(problem: Problem, output: Output) -> bool:
+    """Say why there is no design; tell whether only rules on simulated quantities stand in the way."""
     if problem.feasible.size:
-        output.log("no design that passes the rules on simulated quantities was found; relax them, or use solve")
-        return LIMIT
-    output.log(f"no feasible design\n\n{why_empty(minimal_conflict(problem.parameter_set))}")
-    return INFEASIBLE
+        output.log("error: no design found that obeys the rules on simulated quantities\n  hint: relax them")
+        return True
+    output.log(f"error: no feasible design\n\n{why_empty(minimal_conflict(problem.parameter_set))}")
+    return False
 
 
 def _write(batches: Iterator[DesignBatch], problem: Problem, out: Path) -> int:

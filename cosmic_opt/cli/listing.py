@@ -23,18 +23,19 @@ from cosmic_opt.psa.model_file import ModelSpec, read_model
 from cosmic_opt.reporting.numbers import exact, table
 
 
+def list_shipped(as_json: Json = False, quiet: Quiet = False) -> int:
+    """List the instances, models and shared parts that are shipped."""
+    instances = [_instance(name) for name in instance_names()]
+    models = [{"name": model.name, "why": model.why} for model in map(load_model, model_names())]
+    parts = {kind.removeprefix("_"): shared_names(kind.removeprefix("_")) for kind in SHARED}
+    keys = {"instances": instances, "models": models, **parts}
+    Output(as_json, quiet).result("list", keys, _text(instances, models, parts))
+    return DONE
+
+
 def add(app: typer.Typer) -> None:
     """Add the command."""
-
-    @app.command("list", cls=Command)
-    def list_(as_json: Json = False, quiet: Quiet = False) -> int:
-        """List the instances, models and shared parts that are shipped."""
-        instances = [_instance(name) for name in instance_names()]
-        models = [{"name": model.name, "why": model.why} for model in map(load_model, model_names())]
-        parts = {kind.removeprefix("_"): shared_names(kind.removeprefix("_")) for kind in SHARED}
-        keys = {"instances": instances, "models": models, **parts}
-        Output(as_json, quiet).result("list", keys, _text(instances, models, parts))
-        return DONE
+    app.command("list", cls=Command)(list_shipped)
 
 
 def load_model(name: str) -> ModelSpec:

@@ -141,24 +141,19 @@ class Command(typer.core.TyperCommand):
         return super().parse_args(ctx, args)
 
 
-def problem_command(app: typer.Typer, name: str) -> Callable[[Callable[..., int]], Callable[..., int]]:
-    """Return a decorator that makes `command(request, own options) -> exit code` a command with the common options."""
+def problem_command(app: typer.Typer, name: str, command: Callable[..., int]) -> None:
+    """Make `command(request, own options) -> exit code` the command `name`, with the common options beside its own."""
     common = inspect.signature(read_request, eval_str=True).parameters
+    first, *others = common.values()
+    _, *own = inspect.signature(command, eval_str=True).parameters.values()
 
-    def register(command: Callable[..., int]) -> Callable[..., int]:
-        _, *own = inspect.signature(command, eval_str=True).parameters.values()
-        first, *others = common.values()
+    def run(**values: object) -> int:
+        asked = {key: values.pop(key) for key in common}
+        return command(read_request(**asked), **values)  # type: ignore[arg-type]
 
-        def run(**values: object) -> int:
-            asked = {key: values.pop(key) for key in common}
-            return command(read_request(**asked), **values)  # type: ignore[arg-type]
-
-        run.__signature__ = inspect.Signature([first, *_keyword_only(own), *others])  # type: ignore[attr-defined]
-        run.__doc__ = command.__doc__
-        app.command(name, cls=Command)(run)
-        return command
-
-    return register
+    run.__signature__ = inspect.Signature([first, *_keyword_only(own), *others])  # type: ignore[attr-defined]
+    run.__doc__ = command.__doc__
+    app.command(name, cls=Command)(run)
 
 
 def _keyword_only(parameters: Sequence[inspect.Parameter]) -> list[inspect.Parameter]:

@@ -16,34 +16,35 @@ from cosmic_opt.reporting.designs import design_text, designs_keys
 from cosmic_opt.reporting.rules import rule_keys, rules_text
 
 
+def simulate(
+    request: Request,
+    design: Annotated[
+        str | None,
+        typer.Option("--design", metavar="FILE", help="JSON or YAML, '-' for stdin; default: the instance's own."),
+    ] = None,
+) -> int:
+    """Score one design: time, where it goes, memory, cost. A design that breaks a rule is refused."""
+    problem, batch = read_design(request.problem, design)
+    keys: dict[str, object] = {"name": problem.instance.name, "design": next(designs_keys(batch))}
+    broken = problem.violations(batch)
+    if not broken:
+        from cosmic_opt.reporting.scores import score_keys, score_text  # numba takes a second to load
+
+        report = problem.simulate(batch)
+        broken = _too_slow(problem, batch)
+        if not broken:
+            text = f"{request.title}\n\n{design_text(batch)}\n\n{score_text(report, problem.instance)}"
+            request.output.result("simulate", {**keys, **score_keys(report), "violations": []}, text)
+            return DONE
+    keys |= {"metrics": None, "breakdown": None, "violations": [rule_keys(rule) for rule in broken]}
+    text = f"{request.title}: refused, the design breaks\n{rules_text(broken)}\n\n{design_text(batch)}"
+    request.output.result("simulate", keys, text)
+    return INFEASIBLE
+
+
 def add(app: typer.Typer) -> None:
     """Add the command."""
-
-    @problem_command(app, "simulate")
-    def simulate(
-        request: Request,
-        design: Annotated[
-            str | None,
-            typer.Option("--design", metavar="FILE", help="JSON or YAML, '-' for stdin; default: the instance's own."),
-        ] = None,
-    ) -> int:
-        """Score one design: time, where it goes, memory, cost. A design that breaks a rule is refused."""
-        problem, batch = read_design(request.problem, design)
-        keys: dict[str, object] = {"name": problem.instance.name, "design": next(designs_keys(batch))}
-        broken = problem.violations(batch)
-        if not broken:
-            from cosmic_opt.reporting.scores import score_keys, score_text  # numba takes a second to load
-
-            report = problem.simulate(batch)
-            broken = _too_slow(problem, batch)
-            if not broken:
-                text = f"{request.title}\n\n{design_text(batch)}\n\n{score_text(report, problem.instance)}"
-                request.output.result("simulate", {**keys, **score_keys(report), "violations": []}, text)
-                return DONE
-        keys |= {"metrics": None, "breakdown": None, "violations": [rule_keys(rule) for rule in broken]}
-        text = f"{request.title}: refused, the design breaks\n{rules_text(broken)}\n\n{design_text(batch)}"
-        request.output.result("simulate", keys, text)
-        return INFEASIBLE
+    problem_command(app, "simulate", simulate)
 
 
 def _too_slow(problem: Problem, batch: DesignBatch) -> list[Constraint]:

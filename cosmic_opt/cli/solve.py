@@ -31,33 +31,34 @@ LONGEST_S = 10**8
 EXITS = {SolveStatus.INFEASIBLE: INFEASIBLE, SolveStatus.UNKNOWN: LIMIT}
 
 
+def solve(
+    request: Request,
+    agent: Annotated[
+        str | None, typer.Option("--agent", help="With --no-hybrid: random or genetic, alone, as COSMIC searches.")
+    ] = None,
+    no_hybrid: Annotated[
+        bool, typer.Option("--no-hybrid", help="Run the --agent alone: no regions, no bound, no proof.")
+    ] = False,
+    evaluations: Annotated[
+        int | None, typer.Option("--evaluations", min=1, help="Stop after so many designs scored or boxes bounded.")
+    ] = None,
+    time_limit: Annotated[
+        str | None, typer.Option("--time-limit", metavar="TIME", help="Stop after 60, '90 s' or '5 min'.")
+    ] = None,
+) -> int:
+    """Find the best design and prove it, or say how far from proved it is when a limit ends the search."""
+    _check_agent(agent, no_hybrid=no_hybrid)
+    budget = StoppableBudget(None if time_limit is None else _seconds(time_limit), evaluations)
+    with _stop_on_interrupt(budget.stopped):
+        outcome = _search(request, budget, agent)
+    interrupted = budget.stopped.is_set() and outcome.status is not SolveStatus.OPTIMAL
+    _show(request, outcome, "interrupted" if interrupted else outcome.stop.value)
+    return INTERRUPTED if interrupted else EXITS.get(outcome.status, DONE)
+
+
 def add(app: typer.Typer) -> None:
     """Add the command."""
-
-    @problem_command(app, "solve")
-    def solve(
-        request: Request,
-        agent: Annotated[
-            str | None, typer.Option("--agent", help="With --no-hybrid: random or genetic, alone, as COSMIC searches.")
-        ] = None,
-        no_hybrid: Annotated[
-            bool, typer.Option("--no-hybrid", help="Run the --agent alone: no regions, no bound, no proof.")
-        ] = False,
-        evaluations: Annotated[
-            int | None, typer.Option("--evaluations", min=1, help="Stop after so many designs scored or boxes bounded.")
-        ] = None,
-        time_limit: Annotated[
-            str | None, typer.Option("--time-limit", metavar="TIME", help="Stop after 60, '90 s' or '5 min'.")
-        ] = None,
-    ) -> int:
-        """Find the best design and prove it, or say how far from proved it is when a limit ends the search."""
-        _check_agent(agent, no_hybrid=no_hybrid)
-        budget = StoppableBudget(None if time_limit is None else _seconds(time_limit), evaluations)
-        with _stop_on_interrupt(budget.stopped):
-            outcome = _search(request, budget, agent)
-        interrupted = budget.stopped.is_set() and outcome.status is not SolveStatus.OPTIMAL
-        _show(request, outcome, "interrupted" if interrupted else outcome.stop.value)
-        return INTERRUPTED if interrupted else EXITS.get(outcome.status, DONE)
+    problem_command(app, "solve", solve)
 
 
 @dataclass(frozen=True)

@@ -33,21 +33,22 @@ from cosmic_opt.reporting.rules import rule_keys, rules_text
 from cosmic_opt.search.objective import objective_of
 
 
+def validate(request: Request) -> int:
+    """Check an instance or a model file: names, units, rules, scopes, and the instance's own design."""
+    model = _model(request.name)
+    if model is not None:
+        if request.edits != Edits():
+            raise SpecError("a model has no numbers to change", where=Where("NAME"), hint="validate an instance")
+        request.output.result("validate", model_keys(model), model_text(model))
+        return DONE
+    findings = _examine(request.problem)
+    request.output.result("validate", _keys(request, findings), _text(request, findings))
+    return DONE if request.problem.feasible.size else INFEASIBLE
+
+
 def add(app: typer.Typer) -> None:
     """Add the command."""
-
-    @problem_command(app, "validate")
-    def validate(request: Request) -> int:
-        """Check an instance or a model file: names, units, rules, scopes, and the instance's own design."""
-        model = _model(request.name)
-        if model is not None:
-            if request.edits != Edits():
-                raise SpecError("a model has no numbers to change", where=Where("NAME"), hint="validate an instance")
-            request.output.result("validate", model_keys(model), model_text(model))
-            return DONE
-        findings = _examine(request.problem)
-        request.output.result("validate", _keys(request, findings), _text(request, findings))
-        return DONE if request.problem.feasible.size else INFEASIBLE
+    problem_command(app, "validate", validate)
 
 
 @dataclass(frozen=True)

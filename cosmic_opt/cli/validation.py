@@ -20,29 +20,30 @@ from cosmic_opt.reporting.validations import validation_keys, validation_text
 SOURCE = Where("--source")
 
 
+def validation(
+    rows: Annotated[Path, typer.Option("--rows", metavar="FILE", help="JSON file of reference rows.")],
+    traces: Annotated[
+        Path | None, typer.Option("--traces", metavar="DIR", help="Folder of the traces that rows name.")
+    ] = None,
+    source: Annotated[str | None, typer.Option("--source", help="Only the rows of this source.")] = None,
+    as_json: Json = False,
+    quiet: Quiet = False,
+) -> int:
+    """Predict every row of a file of reference numbers, and print the errors."""
+    output = Output(as_json, quiet)
+    require_file(rows, "--rows")
+    if traces is not None:
+        if not traces.is_dir():
+            raise SpecError(f"there is no folder {str(traces)!r}", where=Where("--traces"), hint="name a folder")
+        output.log("traces are not read in this version: rows that need one have no prediction")
+    report = validate_file(rows) if source is None else _of_source(rows, source)
+    output.result("validation", validation_keys(report), validation_text(report))
+    return DONE
+
+
 def add(app: typer.Typer) -> None:
     """Add the command."""
-
-    @app.command(cls=Command)
-    def validation(
-        rows: Annotated[Path, typer.Option("--rows", metavar="FILE", help="JSON file of reference rows.")],
-        traces: Annotated[
-            Path | None, typer.Option("--traces", metavar="DIR", help="Folder of the traces that rows name.")
-        ] = None,
-        source: Annotated[str | None, typer.Option("--source", help="Only the rows of this source.")] = None,
-        as_json: Json = False,
-        quiet: Quiet = False,
-    ) -> int:
-        """Predict every row of a file of reference numbers, and print the errors."""
-        output = Output(as_json, quiet)
-        require_file(rows, "--rows")
-        if traces is not None:
-            if not traces.is_dir():
-                raise SpecError(f"there is no folder {str(traces)!r}", where=Where("--traces"), hint="name a folder")
-            output.log("traces are not read in this version: rows that need one have no prediction")
-        report = validate_file(rows) if source is None else _of_source(rows, source)
-        output.result("validation", validation_keys(report), validation_text(report))
-        return DONE
+    app.command("validation", cls=Command)(validation)
 
 
 def _of_source(path: Path, source: str) -> ValidationReport:
