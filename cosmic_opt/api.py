@@ -9,7 +9,7 @@ problem.solve().design
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import TYPE_CHECKING
@@ -198,9 +198,12 @@ class Problem:
         seed: int = 0,
         budget: Budget | None = None,
         agent: str | None = None,
+        start: Sequence[Mapping[str, Value]] = (),
         log: Callable[[LogLine], None] | None = None,
     ) -> Outcome:
         """Return the best design with its proof state; with `agent`, what that agent alone finds in the budget.
+
+        `start` holds designs to begin with (`next(outcome.design.points())` of an earlier answer).
 
         Raises:
             SpecError: a rule on a simulated quantity that is not a limit on the step.
@@ -209,4 +212,4 @@ class Problem:
         from cosmic_opt.search.solve import solve
 
         silent = log if log is not None else lambda line: None
-        return solve(self.instance, seed=seed, budget=budget, agent=agent, log=silent)
+        return solve(self.instance, seed=seed, budget=budget, agent=agent, start=start, log=silent)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from enum import Enum
 
@@ -11,9 +11,10 @@ import numpy as np
 from cosmic_opt.catalog.bind import BoundInstance
 from cosmic_opt.errors import SpecError
 from cosmic_opt.feasibility.feasible_set import feasible_set
-from cosmic_opt.ir.check import recheck
+from cosmic_opt.ir.check import check, recheck
 from cosmic_opt.ir.lower import lower
 from cosmic_opt.ir.model import LoweredModel
+from cosmic_opt.psa.domain import Value
 from cosmic_opt.psa.parameter_set import DesignBatch
 from cosmic_opt.search.agents import AGENTS
 from cosmic_opt.search.budget import Budget
@@ -112,12 +113,25 @@ class _Run:
         left = evaluations
         while left > 0 and not self.budget.out_of_time():
             batch = agent.ask(min(ASK, left))
-            scores = self.scorer.score(batch)
             left -= len(batch)
-            self.evaluations += len(batch)
-            allowed = scores.evaluation.step_ticks <= self.limit_ticks
-            agent.tell(batch, np.where(allowed, scores.values.astype(float), np.inf))
-            self._keep_best(batch.take(allowed), scores.values[allowed])
+            agent.tell(batch, self._score(batch))
+
+    def offer(self, designs: Sequence[Mapping[str, Value]]) -> None:
+        """Score the given designs that are members of the problem."""
+        columns = self.instance.parameter_set.columns
+        members = [values for values in designs if all(values.get(c.name) in c.codes for c in columns)]
+        for values in members:
+            batch = self.instance.parameter_set.design(values)
+            if check(self.model, batch.codes)[0]:
+                self._score(batch)
+
+    def _score(self, batch: DesignBatch) -> np.ndarray:
+        """Score a batch, keep its best, and return what an agent is told: infinity beyond the step limit."""
+        scores = self.scorer.score(batch)
+        self.evaluations += len(batch)
+        allowed = scores.evaluation.step_ticks <= self.limit_ticks
+        self._keep_best(batch.take(allowed), scores.values[allowed])
+        return np.where(allowed, scores.values.astype(float), np.inf)
 
     def _keep_best(self, batch: DesignBatch, values: np.ndarray) -> None:
         if not len(batch):
@@ -156,11 +170,13 @@ def solve(
     seed: int = 0,
     budget: Budget | None = None,
     agent: str | None = None,
+    start: Sequence[Mapping[str, Value]] = (),
     log: Log = _silent,
 ) -> Outcome:
     """Return the best design of a problem, with the proof state.
 
-    With `agent`, that agent alone spends the budget's evaluations, as in the paper, and nothing is proved.
+    With `agent`, that agent alone spends the budget's evaluations, as in the paper, and nothing is proved. `start`
+    holds designs (a value per column) to begin with; those that are no members of this problem are passed over.
 
     Raises:
         SpecError: a rule on a simulated quantity that is not a limit on the step.
@@ -175,6 +191,7 @@ def solve(
     run = _Run(instance, model, space, scorer, limit, seed, budget, log)
     if space.size == 0:
         return run.outcome(SolveStatus.INFEASIBLE, Stop.PROVED, None, 0, 0)
+    run.offer(start)
     if agent is not None:
         return _agent_alone(run, agent)
     return _hybrid(run)

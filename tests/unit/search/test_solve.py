@@ -130,3 +130,12 @@ def test_a_step_beyond_the_clock_is_a_limit_not_a_number() -> None:
     slow = SYSTEM1.set(peak="1 MFLOPS")
     with pytest.raises(LimitError, match="longer than"):
         slow.solve(budget=Budget(evaluations=10), agent="random")
+
+
+def test_a_start_design_changes_the_effort_but_not_the_answer() -> None:
+    problem = SPACES["a budget and a lower limit"]
+    cold = problem.solve()
+    optimum = next(cold.design.points())
+    warm = problem.solve(start=[{}, {**optimum, "tp": 3}, optimum])
+    assert np.array_equal(warm.design.codes, cold.design.codes)
+    assert warm.nodes <= cold.nodes
