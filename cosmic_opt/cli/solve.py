@@ -127,11 +127,11 @@ def _show(request: Request, outcome: Outcome, stop: str) -> None:
     problem = request.problem
     report = problem.simulate(outcome.design) if len(outcome.design) else None
     inert = _inert(problem)
-    conflict = minimal_conflict(problem.parameter_set) if outcome.feasible_designs == 0 else ()
+    conflict = minimal_conflict(problem.parameter_set) if outcome.status is SolveStatus.INFEASIBLE else ()
     keys = answer_keys(outcome, problem.instance, report, conflict, inert, seed=request.seed, stop=stop)
     text = answer_text(request.title, outcome, problem.instance, report, inert, seed=request.seed, stop=stop)
     if outcome.status is SolveStatus.INFEASIBLE:
-        text += f"\n\n{why_empty(conflict) if conflict else _why_too_slow(problem)}"
+        text += f"\n\n{why_empty(conflict)}"
     request.output.result("solve", keys, text)
 
 
@@ -140,8 +140,3 @@ def _inert(problem: Problem) -> list[str]:
     from cosmic_opt.search.score import simulator_of
 
     return list(simulator_of(problem.instance).inert)
-
-
-def _why_too_slow(problem: Problem) -> str:
-    rules = "; ".join(rule.text for rule in problem.parameter_set.constraints if rule.simulated)
-    return f"designs that obey every other rule exist, but none of them also obeys {rules}"

@@ -23,9 +23,12 @@ def feasible_size(parameter_set: ParameterSet, rules: Sequence[Constraint]) -> i
 def minimal_conflict(parameter_set: ParameterSet) -> tuple[Constraint, ...]:
     """Return rules that no design satisfies together, though every proper subset of them has a design.
 
-    One count per rule, by deletion. Where a subset is too large to count, the rule stays in the answer.
+    The problem has no design. When its structural rules do have one, the rules on simulated quantities exclude it,
+    and they are the answer. One count per rule, by deletion; where a subset is too large to count, the rule stays.
     """
     kept = [rule for rule in parameter_set.constraints if not rule.simulated]
+    if feasible_size(parameter_set, kept):
+        return tuple(rule for rule in parameter_set.constraints if rule.simulated)
     for rule in tuple(kept):
         rest = [other for other in kept if other is not rule]
         try:

@@ -33,7 +33,7 @@ def count_keys(result: CountResult, conflict: Sequence[Constraint], seconds: flo
         "seconds": seconds,
     }
     if not result.exact:
-        keys |= {"lower": result.lower, "upper": result.value, "not_counted": list(result.not_counted)}
+        keys |= {"lower": result.lower, "upper": result.value, "bounded": list(result.not_counted)}
     if result.value == 0:
         keys["conflict"] = [rule_keys(rule) for rule in conflict]
     return keys
@@ -56,12 +56,12 @@ def _headline(title: str, result: CountResult) -> str:
     share = share_text(result.value, result.grid_size)
     grid = f"of {count_text(result.grid_size)} in the grid: {share}"
     if result.exact:
-        return f"{title}: {count_text(result.value)} feasible designs, exactly\n{grid}"
-    rules = ", ".join(result.not_counted)
-    return (
-        f"{title}: between {exact(result.lower)} and {count_text(result.value)} feasible designs\n{grid}\n"
-        f"not counted: {rules} (a rule on a simulated quantity; enumerate, sample and solve apply it)"
-    )
+        lines = [f"{title}: {count_text(result.value)} feasible designs, exactly", grid]
+    else:
+        lines = [f"{title}: between {exact(result.lower)} and {count_text(result.value)} feasible designs", grid]
+    if result.not_counted:
+        lines.append(f"certified by bounds on the step, for {', '.join(result.not_counted)}; the table leaves that out")
+    return "\n".join(lines)
 
 
 def why_empty(conflict: Sequence[Constraint]) -> str:
