@@ -23,7 +23,9 @@ def wheel(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 def test_the_wheel_holds_models_and_instances_under_data_only(wheel: Path) -> None:
     names = zipfile.ZipFile(wheel).namelist()
-    shipped = {path.relative_to(ROOT).as_posix() for top in ("models", "instances") for path in (ROOT / top).rglob("*.yaml")}
+    shipped = {
+        path.relative_to(ROOT).as_posix() for top in ("models", "instances") for path in (ROOT / top).rglob("*.yaml")
+    }
     assert shipped
     assert {f"cosmic_opt/_data/{name}" for name in shipped} <= set(names)
     assert {name.split("/")[0].split("-")[0] for name in names} == {"cosmic_opt"}
