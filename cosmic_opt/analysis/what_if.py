@@ -1,0 +1,82 @@
+"""What changes when the question changes: two problems solved, and the difference term by term."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from cosmic_opt.catalog.bind import BoundInstance
+from cosmic_opt.psa.domain import Value
+from cosmic_opt.search.budget import Budget
+from cosmic_opt.search.simulate import Report, report
+from cosmic_opt.search.solve import Outcome, solve
+
+Number = float | int
+
+
+@dataclass(frozen=True)
+class Answer:
+    """A problem, its best design, and that design scored in full (None when there is none)."""
+
+    instance: BoundInstance
+    outcome: Outcome
+    report: Report | None
+
+    @property
+    def design(self) -> dict[str, Value]:
+        """The value of every column of the best design; empty when there is none."""
+        return next(self.outcome.design.points(), {})
+
+
+@dataclass(frozen=True)
+class Difference:
+    """What a changed problem answers, against its baseline.
+
+    `metrics` and `terms_s` map a name to (before, after); `design` holds only the columns that moved.
+    """
+
+    baseline: Answer
+    changed: Answer
+    metrics: Mapping[str, tuple[Number | None, Number | None]]
+    terms_s: Mapping[str, tuple[float, float]]
+    design: Mapping[str, tuple[Value | None, Value | None]]
+
+
+def answer(
+    instance: BoundInstance, *, seed: int = 0, budget: Budget | None = None, start: tuple[Mapping[str, Value], ...] = ()
+) -> Answer:
+    """Return the solved problem, with its best design scored in full."""
+    outcome = solve(instance, seed=seed, budget=budget, start=start)
+    return Answer(instance, outcome, report(instance, outcome.design) if len(outcome.design) else None)
+
+
+def what_if(
+    baseline: BoundInstance, changed: BoundInstance, *, seed: int = 0, budget: Budget | None = None
+) -> Difference:
+    """Solve both problems, the changed one starting from the baseline's answer, and compare.
+
+    The changed answer equals that of a cold solve: a start design tightens the search, never its result.
+    """
+    before = answer(baseline, seed=seed, budget=budget)
+    after = answer(changed, seed=seed, budget=budget, start=(before.design,) if before.design else ())
+    return difference(before, after)
+
+
+def difference(before: Answer, after: Answer) -> Difference:
+    """Compare two answers, metric by metric, term by term, knob by knob."""
+    old, new = before.report, after.report
+    scored = old if old is not None else new
+    names = list(scored.metrics) if scored is not None else []
+    metrics = {name: (_metric(old, name), _metric(new, name)) for name in names}
+    terms = {name: (old.terms_s[name], new.terms_s[name]) for name in old.terms_s} if old and new else {}
+    return Difference(before, after, metrics, terms, moved(before.design, after.design))
+
+
+def _metric(scored: Report | None, name: str) -> Number | None:
+    return None if scored is None else scored.metrics[name]
+
+
+def moved(before: Mapping[str, Value], after: Mapping[str, Value]) -> dict[str, tuple[Value | None, Value | None]]:
+    """Return the columns whose value differs, in the order of `before`."""
+    names = [*before, *(name for name in after if name not in before)]
+    return {name: (before.get(name), after.get(name)) for name in names if before.get(name) != after.get(name)}
