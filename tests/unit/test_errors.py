@@ -1,0 +1,61 @@
+"""Errors name the place, say what is wrong and what to write."""
+
+from __future__ import annotations
+
+import pytest
+
+from cosmic_opt.errors import (
+    CosmicError,
+    EngineDisagreement,
+    InfeasibleError,
+    LimitError,
+    SpecError,
+    Where,
+    nearest,
+)
+
+
+@pytest.mark.parametrize(
+    ("where", "text"),
+    [
+        (Where("m.yaml", 7, "parameters.tp"), "m.yaml:7: parameters.tp"),
+        (Where("m.yaml", 7), "m.yaml:7"),
+        (Where("m.yaml"), "m.yaml"),
+        (Where("--fix", key="tp"), "--fix: tp"),
+        (Where(line=3), "line 3"),
+        (Where(line=3, key="a"), "line 3: a"),
+        (Where(key="a"), "a"),
+        (Where(), ""),
+    ],
+)
+def test_place_reads_as_file_line_key(where: Where, text: str) -> None:
+    assert str(where) == text
+
+
+def test_message_holds_place_fault_and_hint() -> None:
+    error = SpecError("3 is not a power of two", where=Where("m.yaml", 7, "tp"), hint="write 2 or 4")
+    assert str(error) == "m.yaml:7: tp: 3 is not a power of two\n  hint: write 2 or 4"
+    assert (error.message, error.hint) == ("3 is not a power of two", "write 2 or 4")
+
+
+def test_message_without_place_or_hint_is_the_fault_alone() -> None:
+    assert str(LimitError("too many designs")) == "too many designs"
+    assert str(LimitError("too many designs", where=Where())) == "too many designs"
+
+
+@pytest.mark.parametrize("kind", [SpecError, InfeasibleError, LimitError, EngineDisagreement])
+def test_every_error_is_a_cosmic_error(kind: type[CosmicError]) -> None:
+    assert issubclass(kind, CosmicError)
+
+
+def test_nearest_names_what_was_meant() -> None:
+    assert nearest("bandwith", ["latency", "bandwidth"]) == "did you mean 'bandwidth'?"
+    assert nearest("tp_", ["tp", "pp", "tpu"]) == "did you mean 'tp' or 'tpu'?"
+
+
+def test_nearest_lists_names_when_none_is_close() -> None:
+    assert nearest("zzz", ["b", "a"]) == "known: a, b"
+    assert (
+        nearest("zzz", [f"n{at:02}" for at in range(30)]) == f"known: {', '.join(f'n{at:02}' for at in range(20))}, ..."
+    )
+    assert nearest("zzz", []) is None

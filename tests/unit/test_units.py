@@ -1,0 +1,151 @@
+"""Numbers with units: exact reading, refusals, and what a person is shown."""
+
+from __future__ import annotations
+
+import re
+import time
+from fractions import Fraction
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from cosmic_opt.errors import SpecError, Where
+from cosmic_opt.units import SYMBOLS, Unit, parse, parse_exact, show, show_seconds
+
+
+@pytest.mark.parametrize(
+    ("text", "unit", "value"),
+    [
+        ("24 GB", Unit.BYTES, 24_000_000_000),
+        ("24GB", Unit.BYTES, 24_000_000_000),
+        ("  24  GB ", Unit.BYTES, 24_000_000_000),
+        ("24 GiB", Unit.BYTES, 24 * 2**30),
+        ("1.5 KiB", Unit.BYTES, 1536),
+        ("0.1 GB", Unit.BYTES, 100_000_000),
+        ("1e3 kB", Unit.BYTES, 10**6),
+        ("50 GB/s", Unit.BYTES_PER_S, 50 * 10**9),
+        ("400 Gb/s", Unit.BYTES_PER_S, 50 * 10**9),
+        ("989.5 TFLOPS", Unit.FLOP_PER_S, 989_500_000_000_000),
+        ("1 PFLOP/s", Unit.FLOP_PER_S, 10**15),
+        ("500 ns", Unit.TIME, 500_000),
+        ("0.5 us", Unit.TIME, 500_000),
+        ("1 h", Unit.TIME, 3600 * 10**12),
+        ("-3 ps", Unit.TIME, -3),
+        ("7 $", Unit.DOLLARS, 7),
+        ("7 USD", Unit.DOLLARS, 7),
+        ("1_000", Unit.NONE, 1000),
+        ("200 %", Unit.NONE, 2),
+        (8, Unit.BYTES, 8),
+        (8.0, Unit.NONE, 8),
+        (0, Unit.TIME, 0),
+        ("0", Unit.TIME, 0),
+        ("0.3 B", Unit.BYTES, 0),
+    ],
+)
+def test_text_is_a_whole_number_of_base_units(text: str | float, unit: Unit, value: int) -> None:
+    assert parse(text, unit) == value
+
+
+def test_exact_value_keeps_fractions() -> None:
+    assert parse_exact("0.1 Gb/s") == (Fraction(12_500_000), Unit.BYTES_PER_S)
+    assert parse_exact("7.8 $") == (Fraction(39, 5), Unit.DOLLARS)
+    assert parse_exact("1 b/s") == (Fraction(1, 8), Unit.BYTES_PER_S)
+
+
+def test_a_decimal_is_not_read_through_a_float() -> None:
+    assert parse("9007199254740993 B", Unit.BYTES) == 2**53 + 1
+    assert parse("0.000000000001 s", Unit.TIME) == 1
+
+
+@pytest.mark.parametrize(
+    ("text", "unit", "message", "hint"),
+    [
+        ("", Unit.BYTES, "'' is not a number with a unit", 'write for example "24 GB" or "50 GB/s"'),
+        ("GB", Unit.BYTES, "'GB' is not a number with a unit", 'write for example "24 GB" or "50 GB/s"'),
+        ("1 2 GB", Unit.BYTES, "'1 2 GB' is not a number with a unit", 'write for example "24 GB" or "50 GB/s"'),
+        ("fast", Unit.BYTES, "'fast' is not a number with a unit", 'write for example "24 GB" or "50 GB/s"'),
+        ("24 gb", Unit.BYTES, "unknown unit 'gb' in '24 gb'", None),
+        ("24 GBs", Unit.BYTES, "unknown unit 'GBs' in '24 GBs'", "did you mean"),
+        ("24 GB", Unit.BYTES_PER_S, "'24 GB' is in B, but B/s is meant here", "write for example '50 GB/s'"),
+        ("24 GB", Unit.NONE, "'24 GB' is in B, but 1 is meant here", "write for example '8'"),
+        ("5", Unit.TIME, "'5' needs a unit of time", "write for example '5 ns' or '5 us'"),
+        (5, Unit.TIME, "5 needs a unit of time", "write for example '5 ns' or '5 us'"),
+        ("1.5", Unit.NONE, "'1.5' is not a whole number", None),
+        ("1.5 $", Unit.DOLLARS, "'1.5 $' is not a whole number", None),
+        (True, Unit.NONE, "True is not a number", None),
+        (float("inf"), Unit.NONE, "inf is not a number", None),
+        (float("nan"), Unit.NONE, "nan is not a number", None),
+        ("1e61", Unit.NONE, "'1e61' is out of range", "exponents go up to 60"),
+        ("1e-61", Unit.NONE, "'1e-61' is out of range", "exponents go up to 60"),
+        ("1e999999999999", Unit.NONE, "is out of range", "exponents go up to 60"),
+        (10**200, Unit.NONE, "the number is out of range", "at most 100 digits"),
+        ("9" * 101, Unit.NONE, "is too long for a number", "at most 100 characters"),
+    ],
+)
+def test_text_that_means_nothing_is_refused(text: str | float, unit: Unit, message: str, hint: str | None) -> None:
+    with pytest.raises(SpecError, match=re.escape(message)) as caught:
+        parse(text, unit, where=Where("f.yaml", 3, "a.b"))
+    assert caught.value.where == Where("f.yaml", 3, "a.b")
+    if hint is not None:
+        assert caught.value.hint is not None
+        assert caught.value.hint.startswith(hint)
+
+
+def test_long_text_is_refused_at_once() -> None:
+    started = time.perf_counter()
+    with pytest.raises(SpecError):
+        parse("9" * 500_000 + " x y", Unit.BYTES)
+    assert time.perf_counter() - started < 0.5
+
+
+@settings(derandomize=True, deadline=None)
+@given(st.integers(-(10**15), 10**15), st.sampled_from(sorted(SYMBOLS)))
+def test_whole_number_of_any_unit_reads_back_exactly(number: int, symbol: str) -> None:
+    value, unit = parse_exact(f"{number} {symbol}")
+    assert (value, unit) == (number * SYMBOLS[symbol][1], SYMBOLS[symbol][0])
+
+
+@settings(derandomize=True, deadline=None, max_examples=400)
+@given(st.text(max_size=30), st.sampled_from(Unit))
+def test_any_text_is_a_number_or_a_spec_error(text: str, unit: Unit) -> None:
+    try:
+        value = parse(text, unit)
+    except SpecError as error:
+        value = len(error.message)
+    assert isinstance(value, int)
+
+
+@pytest.mark.parametrize(
+    ("value", "unit", "text"),
+    [
+        (24_000_000_000, Unit.BYTES, "24 GB"),
+        (375 * 10**9, Unit.BYTES_PER_S, "375 GB/s"),
+        (989 * 10**12, Unit.FLOP_PER_S, "989 TFLOPS"),
+        (999, Unit.BYTES, "999 B"),
+        (0, Unit.BYTES, "0 B"),
+        (-2_500_000, Unit.BYTES, "-2.5 MB"),
+        (1_234_567, Unit.NONE, "1,234,567"),
+        (1_234_567, Unit.DOLLARS, "$ 1,234,567"),
+        (3_205_100_000, Unit.TIME, "3.2051 ms"),
+        (0, Unit.TIME, "0 s"),
+        (7, Unit.TIME, "7 ps"),
+    ],
+)
+def test_value_is_shown_in_a_unit_a_person_reads(value: int, unit: Unit, text: str) -> None:
+    assert show(value, unit) == text
+
+
+@pytest.mark.parametrize(
+    ("seconds", "text"),
+    [(1.5, "1.5 s"), (2e-9, "2 ns"), (123456.0, "123,456 s"), (0.0123456, "12.346 ms"), (-0.5, "-500 ms")],
+)
+def test_duration_has_five_digits(seconds: float, text: str) -> None:
+    assert show_seconds(seconds) == text
+
+
+@settings(derandomize=True, deadline=None)
+@given(st.integers(1, 999), st.sampled_from([Unit.BYTES, Unit.BYTES_PER_S, Unit.FLOP_PER_S]), st.integers(0, 6))
+def test_what_is_shown_reads_back(number: int, unit: Unit, thousands: int) -> None:
+    value = number * 1000**thousands
+    assert parse(show(value, unit), unit) == value
