@@ -7,7 +7,7 @@ from collections.abc import Sequence
 
 from cosmic_opt.feasibility.count import Component, CountResult
 from cosmic_opt.psa.parameter_set import Constraint, ParameterSet
-from cosmic_opt.reporting.designs import value_text
+from cosmic_opt.reporting.designs import fixed_text
 from cosmic_opt.reporting.numbers import compress, count_text, exact, share_text, table
 from cosmic_opt.reporting.rules import rule_keys, rules_text
 
@@ -46,9 +46,9 @@ def explain_count(
     if result.value == 0:
         return f"{title}: no feasible design\n\n{why_empty(conflict)}"
     parts = [_headline(title, result), "", _components_table(parameter_set, result)]
-    fixed = [f"{c.name} = {value_text(c, c.values[0])}" for c in parameter_set.columns if len(c.values) == 1]
+    fixed = fixed_text(parameter_set)
     if fixed:
-        parts += ["", f"  fixed: {', '.join(fixed)}"]
+        parts += ["", f"  fixed: {fixed}"]
     return "\n".join([*parts, "", f"counted by {result.engine} in {seconds:.3g} s"])
 
 

@@ -66,6 +66,18 @@ def _families(parameter_set: ParameterSet) -> dict[str, list[Column]]:
     return families
 
 
+def fixed_text(parameter_set: ParameterSet) -> str:
+    """Return the columns with one value: "chunks 4, algorithm [ring, ring], bandwidth[1] 50 GB/s"."""
+    shown = []
+    for parameter, columns in _families(parameter_set).items():
+        fixed = {c.name: value_text(c, c.values[0]) for c in columns if len(c.values) == 1}
+        if len(fixed) == len(columns) > 1:
+            shown.append(f"{parameter} [{', '.join(fixed.values())}]")
+        else:
+            shown += [f"{name} {value}" for name, value in fixed.items()]
+    return ", ".join(shown)
+
+
 def free_text(parameter_set: ParameterSet) -> str:
     """Return the names of the columns with more than one value, families in runs; "nothing" when there is none."""
     return compress([column.name for column in parameter_set.columns if len(column.values) > 1]) or "nothing"

@@ -43,6 +43,11 @@ def rate(value: float | None) -> str:
     return f"{number:,.0f}" if number >= 1000 else f"{number:.5g}"
 
 
+def clip(text: str, width: int = 64) -> str:
+    """Return text of at most `width` characters, its end cut where it is longer."""
+    return text if len(text) <= width else f"{text[: width - 4]} ..."
+
+
 def compress(names: Sequence[str]) -> str:
     """Return names joined by commas, members of one family in a run: "dp, bandwidth[0..3]"."""
     shown = []

@@ -10,7 +10,7 @@ from cosmic_opt.psa.model_file import ModelSpec
 from cosmic_opt.psa.parameter_set import Column, Constraint, ParameterSet
 from cosmic_opt.reporting.conflict import feasible_size
 from cosmic_opt.reporting.designs import value_text
-from cosmic_opt.reporting.numbers import compress, exact, share_text, table
+from cosmic_opt.reporting.numbers import clip, compress, exact, share_text, table
 from cosmic_opt.reporting.rules import rule_keys
 
 SIMULATED = "checked by simulation"
@@ -60,7 +60,7 @@ def finding_keys(finding: RuleFinding) -> dict[str, object]:
 
 def findings_text(findings: Sequence[RuleFinding]) -> str:
     """Return a table of rules: name, text, verdict and reason."""
-    rows = [(f.rule.name, f.rule.text, f.verdict, f.rule.why) for f in findings]
+    rows = [(f.rule.name, clip(f.rule.text), f.verdict, f.rule.why) for f in findings]
     return table(("name", "rule", "alone", "why"), rows)
 
 
@@ -115,7 +115,7 @@ def model_keys(model: ModelSpec) -> dict[str, object]:
 def model_text(model: ModelSpec) -> str:
     """Return a model file for a person."""
     parameters = [(p.stack, f"{p.name}[{p.per}]" if p.per else p.name, p.why) for p in model.parameters.values()]
-    rules = [(r.name, r.text, r.why) for r in model.rules.values()]
+    rules = [(r.name, clip(r.text), r.why) for r in model.rules.values()]
     scopes = [(s.name, ", ".join(s.free), s.why) for s in model.scopes.values()]
     return "\n\n".join(
         [

@@ -9,6 +9,7 @@ from cosmic_opt.reporting.numbers import percent, rate, shares, table
 from cosmic_opt.search.simulate import Report
 from cosmic_opt.units import Unit, show, show_seconds
 
+COSMIC_MEMORY = "memory_per_npu_cosmic"
 MEMORY_PARTS = ("weights", "gradients", "optimizer", "activations", "head", "workspace")
 
 
@@ -45,7 +46,7 @@ def warnings(report: Report) -> list[str]:
 
 def score_text(report: Report, instance: BoundInstance) -> str:
     """Return the score on one screen, without the design itself."""
-    parts = [_rates(report, instance), _breakdown(report), _memory(report), _network(report)]
+    parts = [_rates(report, instance), _breakdown(report), _memory(report, instance), _network(report)]
     return "\n\n".join([*parts, *(f"warning: {text}" for text in warnings(report))])
 
 
@@ -85,13 +86,14 @@ def _breakdown(report: Report) -> str:
     return "\n".join([*lines, f"  bottleneck: {report.bottleneck}"])
 
 
-def _memory(report: Report) -> str:
+def _memory(report: Report, instance: BoundInstance) -> str:
+    """Return the faithful footprint part by part; COSMIC's own beside it where a rule speaks of that."""
     need, capacity = _metric(report, "memory_bytes"), _metric(report, "memory_capacity_bytes")
     amounts = {part: int(getattr(report.memory, f"{part}_bytes")[0]) for part in MEMORY_PARTS}
     rows = [(part, show(amount, Unit.BYTES), "") for part, amount in amounts.items() if amount]
     rows.append(("faithful total", show(need, Unit.BYTES), _headroom(need, capacity)))
-    own = report.quantities.get("memory_per_npu_cosmic")
-    if own is not None:
+    own = report.quantities[COSMIC_MEMORY]
+    if any(COSMIC_MEMORY in rule.text for rule in instance.parameter_set.constraints):
         rows.append(("COSMIC's own formula", show(own, Unit.BYTES), _headroom(own, capacity)))
     stage = int(report.memory.worst_stage[0])
     return table((f"memory of one NPU, stage {stage}", "bytes", "of its capacity"), rows, right=(1,))
@@ -105,8 +107,8 @@ def _headroom(need: int, capacity: int) -> str:
 
 def _network(report: Report) -> str:
     bandwidth, cost = report.metrics["total_bandwidth_bytes_per_s"], report.metrics["network_cost"]
-    shown = "no price" if cost is None else show(cost, Unit.DOLLARS)
+    shown = "without prices" if cost is None else f"cost {show(cost, Unit.DOLLARS)}"
     total = (
         "" if bandwidth is None else f"{show(bandwidth, Unit.BYTES_PER_S)} per NPU and direction over all dimensions, "
     )
-    return f"  network: {total}cost {shown}"
+    return f"  network: {total}{shown}"

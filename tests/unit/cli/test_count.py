@@ -1,0 +1,79 @@
+"""`count`: numbers worked by hand, engines that agree, reasons for zero."""
+
+from __future__ import annotations
+
+import pytest
+
+from tests.unit.cli.running import run
+
+TABLE1 = "cosmic/table1-1024"
+LLAMA = "llama3-405b/h100-16k"
+SPLITS = 286  # C(13, 3): the ways to write 1024 = 2^10 as a product of four powers of two
+SHAPES = 10  # C(5, 3): exponents 2 to 4 that sum to 10 over four dimensions
+
+
+def test_the_published_space_without_memory_is_the_number_worked_by_hand() -> None:
+    done = run("count", TABLE1, "--without", "fits", "--fix", "weight_sharded=1", "--json")
+    blocks = 2 * 3**3  # no switch inside
+    assert done.code == 0
+    assert done.keys["value"] == SPLITS * 2 * 4 * 2 * SHAPES * blocks * 10**4 * 4**4
+    assert done.keys["grid_size"] == 11**4 * 2 * 4 * 2 * 3**4 * 3**4 * 10**4 * 4**4
+    assert done.keys["exact"] is True
+    assert done.keys["schema"] == "cosmic-opt/count@1"
+
+
+def test_components_multiply_to_the_count_and_to_the_grid() -> None:
+    keys = run("count", TABLE1, "--json").keys
+    value = grid = 1
+    for part in keys["components"]:
+        value *= part["value"]
+        grid *= part["grid_size"]
+    assert (value, grid) == (keys["value"], keys["grid_size"])
+    assert f"{keys['value']:,}" == keys["value_text"]
+    assert keys["seconds"] < 5
+
+
+def test_text_shows_the_product_family_by_family() -> None:
+    done = run("count", TABLE1, "--fix", "weight_sharded=1")
+    assert "6,082,560,000,000 (6.083e12) feasible designs, exactly" in done.out
+    assert "bandwidth[0..3]" in done.out
+    assert "10 x 10 x 10 x 10" in done.out
+    assert "fixed: weight_sharded 1" in done.out
+
+
+@pytest.mark.parametrize("solver", ["exhaustive", "cp_sat"])
+def test_cross_check_engines_count_the_same(solver: str) -> None:
+    keys = run("count", LLAMA, "--solver", solver, "--json").keys
+    assert (keys["value"], keys["engine"]) == (968, solver)
+
+
+def test_zero_names_a_minimal_set_of_rules_and_ends_with_three() -> None:
+    done = run("count", TABLE1, "--fix", "dp=1024", "--fix", "tp=2", "--json")
+    assert (done.code, done.keys["value"]) == (3, 0)
+    assert [rule["constraint"] for rule in done.keys["conflict"]] == ["world_size"]
+    text = run("count", TABLE1, "--fix", "dp=1024", "--fix", "tp=2")
+    assert "dp * sp * tp * pp == npus" in text.out
+    assert "models/cosmic.yaml" in text.out
+
+
+def test_two_required_rules_that_exclude_each_other_are_both_named() -> None:
+    keys = run("count", TABLE1, "--require", "tp >= 8", "--require", "tp <= 4", "--json").keys
+    assert [rule["constraint"] for rule in keys["conflict"]] == ["required_1", "required_2"]
+
+
+def test_a_rule_on_the_step_gives_certified_limits() -> None:
+    keys = run("count", LLAMA, "--require", "step_time <= 6 s", "--json").keys
+    lower, upper = (keys["value"], keys["value"]) if keys["exact"] else (keys["lower"], keys["upper"])
+    assert 0 < lower <= upper < 968
+
+
+def test_an_impossible_rule_on_the_step_is_named() -> None:
+    done = run("count", LLAMA, "--require", "step_time <= 1 ms", "--json")
+    assert done.code == 3
+    assert [rule["constraint"] for rule in done.keys["conflict"]] == ["required"]
+
+
+def test_edits_change_the_count_and_not_the_file() -> None:
+    before = run("count", LLAMA, "--json").keys["value"]
+    tighter = run("count", LLAMA, "--set", "memory_capacity=40 GB", "--json").keys["value"]
+    assert tighter < before == run("count", LLAMA, "--json").keys["value"]
