@@ -15,7 +15,7 @@ from functools import cached_property
 import numpy as np
 from numpy.typing import NDArray
 
-from cosmic_opt.errors import LimitError
+from cosmic_opt.errors import LimitError, Where
 from cosmic_opt.ir.model import Conditional, Constraint, IRColumn, Linear, LoweredModel, Origin, Product, Table, Weights
 from cosmic_opt.ir.passes.forms import (
     Columns,
@@ -47,7 +47,7 @@ def lower(parameter_set: ParameterSet) -> LoweredModel:
     Raises:
         LimitError: a rule relates too many parameters at once to be tabulated.
     """
-    return _Lowering(parameter_set).run()
+    return Lowering(parameter_set).run()
 
 
 @dataclass(frozen=True)
@@ -59,7 +59,9 @@ class _Helper:
 
 
 @dataclass
-class _Lowering:
+class Lowering:
+    """A model under construction; `ir.objective` resumes it to give an objective its helper columns."""
+
     parameter_set: ParameterSet
     columns: list[IRColumn] = field(default_factory=list)
     allowed: list[NDArray[np.int32]] = field(default_factory=list)
@@ -245,30 +247,29 @@ class _Lowering:
 
     def as_helpers(self, operator: str, parts: Sequence[tuple[int, Term]], guard: Term | None, origin: Origin) -> None:
         """Give every term that reads several columns a helper column; relate the sum of them."""
-        constant = sum(
-            sign * part.value for sign, part in parts if isinstance(part, Constant) and isinstance(part.value, int)
-        )
-        columns: list[int] = []
-        rows: list[tuple[int, ...]] = []
-        for sign, part in parts:
-            if isinstance(part, Constant):
-                continue
-            helper = self.helper_of(part)
-            weights = tuple(sign * value for value in helper.values)
-            if helper.column in columns:
-                at = columns.index(helper.column)
-                rows[at] = tuple(a + b for a, b in zip(rows[at], weights, strict=True))
-            else:
-                columns.append(helper.column)
-                rows.append(weights)
+        constant, columns, rows = self.weighted_sum(parts)
         if operator != "!=":
             low, high = _range_of(operator, -constant)
-            self.add(Linear(tuple(columns), tuple(rows), low, high, origin), guard, origin)
+            self.add(Linear(columns, rows, low, high, origin), guard, origin)
             return
         total = self.chain("+", [_Helper(c, r) for c, r in zip(columns, rows, strict=True)], origin.name)
         codes = [code for code, value in enumerate(total.values) if value != -constant]
         table = np.array(codes, dtype=np.int32).reshape(-1, 1)
         self.add(Table((total.column,), table, origin), guard, origin)
+
+    def weighted_sum(self, parts: Sequence[tuple[int, Term]]) -> tuple[int, tuple[int, ...], Weights]:
+        """Return the constant, the columns and their weights by code of a sum; a wide term gets a helper column."""
+        constant = 0
+        weights: dict[int, tuple[int, ...]] = {}
+        for sign, part in parts:
+            if isinstance(part, Constant):
+                assert isinstance(part.value, int), part
+                constant += sign * part.value
+                continue
+            helper = self.helper_of(part)
+            old = weights.get(helper.column, (0,) * len(helper.values))
+            weights[helper.column] = tuple(a + sign * b for a, b in zip(old, helper.values, strict=True))
+        return constant, tuple(weights), tuple(weights.values())
 
     # --- tables and helpers -----------------------------------------------------------------------------------
 
@@ -295,8 +296,9 @@ class _Lowering:
 
     def helper_of(self, term: Term, *, condition: bool = False) -> _Helper:
         """Return a column whose codes stand for the values of `term`; a condition gets codes 0 and 1."""
-        if isinstance(term, ColumnTerm) and not condition:
-            return _Helper(self.position(term.name), tuple(int(value) for value in term.values))
+        if len(term.columns) == 1 and not condition:
+            (name,) = term.columns
+            return _Helper(self.position(name), values_by_code(term, self.terms[name]))
         if term in self.helpers:
             return self.helpers[term]
         helper = self.make_helper(term)
@@ -364,7 +366,7 @@ class _Lowering:
         self.columns.append(IRColumn(f"{name} #{column}", len(distinct), helper=True))
         self.allowed.append(np.arange(len(distinct), dtype=np.int32))
         table = np.hstack([rows, output]).astype(np.int32)
-        origin = Origin(name, name, self.parameter_set.constraints[0].where)
+        origin = Origin(name, name, Where())
         self.definitions.append(Table((*inputs, column), table, origin))
         return _Helper(column, tuple(distinct))
 

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from enum import Enum
 from typing import Protocol
 
@@ -11,7 +12,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from cosmic_opt._registry import Registry
-from cosmic_opt.ir.model import LoweredModel, Weights
+from cosmic_opt.ir.model import LoweredModel
+from cosmic_opt.ir.objective import LinearObjective
 
 Codes = NDArray[np.int32]
 
@@ -43,19 +45,21 @@ class StopReason(Enum):
 
 @dataclass(frozen=True, slots=True)
 class Limits:
-    """When to stop: seconds of wall time, or a number of solutions. None is no limit."""
+    """When to stop: seconds of wall time, or a number of solutions; None is no limit. The clock starts when made."""
 
     seconds: float | None = None
     solutions: int | None = None
+    started: float = field(default_factory=time.perf_counter, compare=False)
 
+    def remaining_s(self) -> float | None:
+        """Return the seconds left, at least 0; None is no limit."""
+        if self.seconds is None:
+            return None
+        return max(0.0, self.seconds - (time.perf_counter() - self.started))
 
-@dataclass(frozen=True, slots=True)
-class LinearObjective:
-    """Minimise (or maximise) the sum over columns of one weight per code."""
-
-    columns: tuple[int, ...]
-    weights: Weights
-    maximise: bool = False
+    def out_of_time(self) -> bool:
+        """Tell whether the wall time is spent."""
+        return self.remaining_s() == 0.0
 
 
 @dataclass(frozen=True, slots=True)

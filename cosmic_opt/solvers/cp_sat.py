@@ -10,12 +10,12 @@ from ortools.sat.python import cp_model
 
 from cosmic_opt.errors import LimitError
 from cosmic_opt.ir.model import Conditional, Constraint, Linear, LoweredModel, Origin, Product, Table, Weights
+from cosmic_opt.ir.objective import LinearObjective
 from cosmic_opt.solvers.base import (
     SOLVERS,
     Capability,
     Codes,
     Limits,
-    LinearObjective,
     SolveResult,
     SolveStatus,
     StopReason,
@@ -59,8 +59,8 @@ class CpSat:
             SolveStatus.OPTIMAL if proved else SolveStatus.FEASIBLE,
             StopReason.PROVED if proved else StopReason.TIME,
             point,
-            value,
-            bound,
+            value + objective.constant,
+            bound + objective.constant,
         )
 
     def enumerate(self, model: LoweredModel, *, limits: Limits) -> Iterator[Codes]:
@@ -217,7 +217,7 @@ def _too_large(what: str, origin: Origin | None) -> LimitError:
     return LimitError(
         f"{what} passes 2^60, too large for CP-SAT",
         where=origin.where if origin else None,
-        hint="use the decision diagram, or a larger unit",
+        hint="use another solver, or a larger unit",
     )
 
 

@@ -6,16 +6,17 @@ import math
 from collections.abc import Iterator
 
 import numpy as np
+from numpy.typing import NDArray
 
 from cosmic_opt.errors import LimitError
 from cosmic_opt.ir.check import check, complete
 from cosmic_opt.ir.model import LoweredModel
+from cosmic_opt.ir.objective import LinearObjective
 from cosmic_opt.solvers.base import (
     SOLVERS,
     Capability,
     Codes,
     Limits,
-    LinearObjective,
     SolveResult,
     SolveStatus,
     StopReason,
@@ -32,38 +33,36 @@ class Exhaustive:
     capabilities = frozenset({Capability.FEASIBILITY, Capability.ENUMERATION, Capability.LINEAR_OBJECTIVE})
 
     def solve(self, model: LoweredModel, objective: LinearObjective | None = None, *, limits: Limits) -> SolveResult:
-        """Return the first feasible design, or the first of the best ones."""
-        none = np.zeros((0, model.designs), dtype=np.int32)
+        """Return the first feasible design, or the first of the best ones.
+
+        Raises:
+            LimitError: the grid has more than 50 million points.
+        """
         best: tuple[int, Codes] | None = None
-        for codes in self.enumerate(model, limits=Limits()):
-            if objective is None:
+        stop = StopReason.PROVED
+        for codes in _feasible_chunks(model):
+            if len(codes) and objective is None:
                 return SolveResult(SolveStatus.FEASIBLE, StopReason.PROVED, codes[:1])
-            values = objective_values(model, objective, codes)
-            at = int(np.argmax(values) if objective.maximise else np.argmin(values))
-            value = int(values[at])
-            if best is None or (value > best[0] if objective.maximise else value < best[0]):
-                best = value, codes[at : at + 1]
+            if len(codes) and objective is not None:
+                best = _better(best, model, objective, codes)
+            if limits.out_of_time():
+                stop = StopReason.TIME
+                break
         if best is None:
-            return SolveResult(SolveStatus.INFEASIBLE, StopReason.PROVED, none)
-        return SolveResult(SolveStatus.OPTIMAL, StopReason.PROVED, best[1], best[0], best[0])
+            status = SolveStatus.INFEASIBLE if stop is StopReason.PROVED else SolveStatus.UNKNOWN
+            return SolveResult(status, stop, np.zeros((0, model.designs), dtype=np.int32))
+        if stop is StopReason.TIME:
+            return SolveResult(SolveStatus.FEASIBLE, stop, best[1], best[0])
+        return SolveResult(SolveStatus.OPTIMAL, stop, best[1], best[0], best[0])
 
     def enumerate(self, model: LoweredModel, *, limits: Limits) -> Iterator[Codes]:
         """Yield every feasible design in order of code.
 
         Raises:
-            LimitError: the grid has more than 50 million points.
+            LimitError: the grid has more than 50 million points, or the time is spent.
         """
-        allowed = model.allowed[: model.designs]
-        sizes = [len(codes) for codes in allowed]
-        grid = math.prod(sizes)
-        if grid > GRID_LIMIT:
-            raise LimitError(f"a grid of {grid:,} points is too large to try one by one", hint="use another solver")
         found = 0
-        for start in range(0, grid, CHUNK):
-            ranks = np.arange(start, min(grid, start + CHUNK))
-            positions = np.unravel_index(ranks, sizes)
-            codes = np.column_stack([allowed[c][positions[c]] for c in range(model.designs)]).astype(np.int32)
-            codes = codes[check(model, codes)]
+        for codes in _feasible_chunks(model):
             if limits.solutions is not None:
                 codes = codes[: limits.solutions - found]
             found += len(codes)
@@ -71,12 +70,40 @@ class Exhaustive:
                 yield codes
             if limits.solutions is not None and found >= limits.solutions:
                 return
+            if limits.out_of_time():
+                raise LimitError("out of time before every design was listed", hint="give more time, or a rule")
 
 
-def objective_values(model: LoweredModel, objective: LinearObjective, designs: Codes) -> np.ndarray:
-    """Return the value of a linear objective for each design."""
+def _feasible_chunks(model: LoweredModel) -> Iterator[Codes]:
+    """Yield the feasible designs of each stretch of the grid, possibly none, in order of code."""
+    allowed = model.allowed[: model.designs]
+    sizes = [len(codes) for codes in allowed]
+    grid = math.prod(sizes)
+    if grid > GRID_LIMIT:
+        raise LimitError(f"a grid of {grid:,} points is too large to try one by one", hint="use another solver")
+    for start in range(0, grid, CHUNK):
+        ranks = np.arange(start, min(grid, start + CHUNK))
+        positions = np.unravel_index(ranks, sizes)
+        codes = np.column_stack([allowed[c][positions[c]] for c in range(model.designs)]).astype(np.int32)
+        yield codes[check(model, codes)]
+
+
+def _better(
+    best: tuple[int, Codes] | None, model: LoweredModel, objective: LinearObjective, codes: Codes
+) -> tuple[int, Codes]:
+    """Return the best value so far and its design; among equals the first."""
+    values = objective_values(model, objective, codes)
+    at = int(np.argmax(values) if objective.maximise else np.argmin(values))
+    value = int(values[at])
+    if best is None or (value > best[0] if objective.maximise else value < best[0]):
+        return value, codes[at : at + 1]
+    return best
+
+
+def objective_values(model: LoweredModel, objective: LinearObjective, designs: Codes) -> NDArray[np.object_]:
+    """Return the exact value (a Python integer) of a linear objective for each design."""
     codes, _ = complete(model, designs)
-    total = np.zeros(len(designs), dtype=object)
+    total = np.full(len(designs), objective.constant, dtype=object)
     for column, weights in zip(objective.columns, objective.weights, strict=True):
         total += np.array(weights, dtype=object)[codes[:, column]]
     return total
