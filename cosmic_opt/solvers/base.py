@@ -12,6 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from cosmic_opt._registry import Registry
+from cosmic_opt.ir.check import complete
 from cosmic_opt.ir.model import LoweredModel
 from cosmic_opt.ir.objective import LinearObjective
 
@@ -84,6 +85,15 @@ class Solver(Protocol):
 
     def enumerate(self, model: LoweredModel, *, limits: Limits) -> Iterator[Codes]:
         """Yield every feasible design once, in batches of codes."""
+
+
+def objective_values(model: LoweredModel, objective: LinearObjective, designs: Codes) -> NDArray[np.object_]:
+    """Return the exact value (a Python integer) of a linear objective for each design."""
+    codes, _ = complete(model, designs)
+    total = np.full(len(designs), objective.constant, dtype=object)
+    for column, weights in zip(objective.columns, objective.weights, strict=True):
+        total += np.array(weights, dtype=object)[codes[:, column]]
+    return total
 
 
 SOLVERS: Registry[Solver] = Registry("solver")

@@ -6,10 +6,9 @@ import math
 from collections.abc import Iterator
 
 import numpy as np
-from numpy.typing import NDArray
 
 from cosmic_opt.errors import LimitError
-from cosmic_opt.ir.check import check, complete
+from cosmic_opt.ir.check import check
 from cosmic_opt.ir.model import LoweredModel
 from cosmic_opt.ir.objective import LinearObjective
 from cosmic_opt.solvers.base import (
@@ -20,6 +19,7 @@ from cosmic_opt.solvers.base import (
     SolveResult,
     SolveStatus,
     StopReason,
+    objective_values,
 )
 
 GRID_LIMIT = 50_000_000
@@ -98,15 +98,6 @@ def _better(
     if best is None or (value > best[0] if objective.maximise else value < best[0]):
         return value, codes[at : at + 1]
     return best
-
-
-def objective_values(model: LoweredModel, objective: LinearObjective, designs: Codes) -> NDArray[np.object_]:
-    """Return the exact value (a Python integer) of a linear objective for each design."""
-    codes, _ = complete(model, designs)
-    total = np.full(len(designs), objective.constant, dtype=object)
-    for column, weights in zip(objective.columns, objective.weights, strict=True):
-        total += np.array(weights, dtype=object)[codes[:, column]]
-    return total
 
 
 SOLVERS.register("exhaustive")(Exhaustive())

@@ -7,7 +7,11 @@ import importlib
 from cosmic_opt.errors import SpecError, nearest
 from cosmic_opt.solvers.base import SOLVERS, Solver
 
-_MODULES = {"exhaustive": "cosmic_opt.solvers.exhaustive", "cp_sat": "cosmic_opt.solvers.cp_sat"}
+_MODULES = {
+    "exhaustive": "cosmic_opt.solvers.exhaustive",
+    "cp_sat": "cosmic_opt.solvers.cp_sat",
+    "milp": "cosmic_opt.solvers.milp",
+}
 
 
 def solver_names() -> tuple[str, ...]:

@@ -14,9 +14,9 @@ from cosmic_opt.ir import lower as lowering
 from cosmic_opt.ir.check import check
 from cosmic_opt.ir.model import Conditional, Linear, Product
 from cosmic_opt.ir.objective import LinearObjective
-from cosmic_opt.solvers.base import Capability, Limits, Solver, SolveStatus, StopReason
+from cosmic_opt.solvers.base import Capability, Limits, Solver, SolveStatus, StopReason, objective_values
 from cosmic_opt.solvers.cp_sat import CpSat
-from cosmic_opt.solvers.exhaustive import Exhaustive, objective_values
+from cosmic_opt.solvers.exhaustive import Exhaustive
 from cosmic_opt.solvers.registry import load_solver, solver_names
 from tests.strategies import Source, brute_force, sources
 from tests.unit.solvers.small import ORIGIN, model_of, table

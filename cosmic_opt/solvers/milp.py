@@ -1,0 +1,250 @@
+"""The MILP backend: a pyomo model solved by HiGHS. The only file that imports pyomo and highspy.
+
+A floating-point solver proposes, integers decide: every point is checked exactly, and where the objective's numbers
+pass what a tolerance can tell apart, optimality is proved by asking for a design better by one unit, in exact rows.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, replace
+from typing import Any
+
+import highspy
+import numpy as np
+import pyomo.environ as pyo
+from numpy.typing import NDArray
+from pyomo.core.expr import LinearExpression
+from pyomo.repn.plugins.standard_form import LinearStandardFormCompiler
+
+from cosmic_opt.errors import LimitError
+from cosmic_opt.ir.check import check
+from cosmic_opt.ir.model import LoweredModel
+from cosmic_opt.ir.objective import LinearObjective
+from cosmic_opt.solvers.base import (
+    SOLVERS,
+    Capability,
+    Codes,
+    Limits,
+    SolveResult,
+    SolveStatus,
+    StopReason,
+    objective_values,
+)
+from cosmic_opt.solvers.linearise import DIRECT, Goal, Linearisation, Row
+
+ENUMERATION_LIMIT = 500
+"""More designs than this are not listed: each costs one solve with one more cut."""
+ATTEMPTS = 100
+"""Solves of one question before giving up on the solver's floating-point numbers."""
+FLOAT_BITS = 40
+"""Objective coefficients are shifted below this many bits; what the shift loses, the exact cut makes good."""
+
+
+class Milp:
+    """Codes are binaries; helper columns, rows of tables and flows of products are continuous and follow from them."""
+
+    name = "milp"
+    capabilities = frozenset({Capability.FEASIBILITY, Capability.ENUMERATION, Capability.LINEAR_OBJECTIVE})
+
+    def solve(self, model: LoweredModel, objective: LinearObjective | None = None, *, limits: Limits) -> SolveResult:
+        """Return a feasible design, or an optimal one with its bound.
+
+        Raises:
+            LimitError: tables too large, or HiGHS gave no usable answer in many attempts.
+        """
+        program = Linearisation(model)
+        goal = None if objective is None else program.goal(objective)
+        best: SolveResult | None = None
+        for _ in range(ATTEMPTS):
+            answer = _run(program, goal, limits)
+            if answer.infeasible:
+                return _proved(best, model)
+            if answer.codes is None:
+                return _out_of_time(best, answer, goal, model)
+            if not check(model, answer.codes).all():
+                program.forbid(answer.codes[0])
+                continue
+            if objective is None or goal is None:
+                return SolveResult(SolveStatus.FEASIBLE, StopReason.PROVED, answer.codes)
+            value = int(objective_values(model, objective, answer.codes)[0])
+            best = SolveResult(SolveStatus.FEASIBLE, StopReason.TIME, answer.codes, value)
+            if not answer.finished:
+                return _out_of_time(best, answer, goal, model)
+            if goal.largest < DIRECT:
+                return _proved(best, model)
+            _require_better(program, objective, value)
+        raise LimitError(f"HiGHS did not settle the question in {ATTEMPTS} attempts", hint="use cp_sat or exhaustive")
+
+    def enumerate(self, model: LoweredModel, *, limits: Limits) -> Iterator[Codes]:
+        """Yield every feasible design once: find one, exclude it, ask again.
+
+        Raises:
+            LimitError: more than 500 designs, or the time is spent.
+        """
+        program = Linearisation(model)
+        found: list[Codes] = []
+        while limits.solutions is None or len(found) < limits.solutions:
+            answer = _run(program, None, limits)
+            if answer.infeasible:
+                break
+            if answer.codes is None:
+                raise LimitError("HiGHS ran out of time before listing every design", hint="give more time")
+            if len(found) == ENUMERATION_LIMIT or (limits.solutions is None and _choices(model) > ENUMERATION_LIMIT):
+                raise LimitError(
+                    f"more than {ENUMERATION_LIMIT} designs, too many to list one cut at a time",
+                    hint="use another solver, or fix a parameter",
+                )
+            if check(model, answer.codes).all():
+                found.append(answer.codes)
+            program.forbid(answer.codes[0])
+        if found:
+            yield np.concatenate(found)
+
+
+@dataclass(frozen=True, slots=True)
+class _Answer:
+    """What one run of HiGHS gave: at most one point, and the least sum of the goal it could not exclude."""
+
+    infeasible: bool
+    finished: bool
+    codes: Codes | None = None
+    bound: int | None = None
+
+
+def _proved(best: SolveResult | None, model: LoweredModel) -> SolveResult:
+    """Nothing (better) exists: the best design is optimal; without one the model is infeasible."""
+    if best is None:
+        none = np.zeros((0, model.designs), dtype=np.int32)
+        return SolveResult(SolveStatus.INFEASIBLE, StopReason.PROVED, none)
+    return SolveResult(SolveStatus.OPTIMAL, StopReason.PROVED, best.codes, best.value, best.value)
+
+
+def _out_of_time(best: SolveResult | None, answer: _Answer, goal: Goal | None, model: LoweredModel) -> SolveResult:
+    """The time is spent: what was found, with the bound that the last run proved."""
+    if best is None:
+        none = np.zeros((0, model.designs), dtype=np.int32)
+        return SolveResult(SolveStatus.UNKNOWN, StopReason.TIME, none)
+    if goal is None or best.value is None or answer.bound is None:
+        return best
+    return replace(best, bound=goal.value(min(answer.bound, goal.total(best.value))))
+
+
+def _require_better(program: Linearisation, objective: LinearObjective, value: int) -> None:
+    """Ask for a design better than `value` by at least one unit."""
+    sign = -1 if objective.maximise else 1
+    weights = tuple(tuple(sign * weight for weight in row) for row in objective.weights)
+    program.add_at_most(objective.columns, weights, sign * (value - objective.constant) - 1)
+
+
+def _run(program: Linearisation, goal: Goal | None, limits: Limits) -> _Answer:
+    """Solve the program once.
+
+    Raises:
+        LimitError: HiGHS failed.
+    """
+    if program.infeasible:
+        return _Answer(infeasible=True, finished=True)
+    if limits.out_of_time():
+        return _Answer(infeasible=False, finished=False)
+    shift = 0 if goal is None else max(0, goal.largest.bit_length() - FLOAT_BITS)
+    lp, columns = _matrices(_pyomo_model(program, goal, shift))
+    highs = highspy.Highs()
+    for option, value in _OPTIONS.items():
+        highs.setOptionValue(option, value)
+    seconds = limits.remaining_s()
+    if seconds is not None:
+        highs.setOptionValue("time_limit", seconds)
+    highs.passModel(lp)
+    highs.run()
+    status = highs.getModelStatus()
+    if status in (highspy.HighsModelStatus.kInfeasible, highspy.HighsModelStatus.kUnboundedOrInfeasible):
+        return _Answer(infeasible=True, finished=True)
+    if status not in (highspy.HighsModelStatus.kOptimal, highspy.HighsModelStatus.kTimeLimit):
+        raise LimitError(f"HiGHS stopped: {highs.modelStatusToString(status)}", hint="use another solver")
+    info = highs.getInfo()
+    finished = status == highspy.HighsModelStatus.kOptimal
+    found = info.primal_solution_status == highspy.SolutionStatus.kSolutionStatusFeasible
+    codes = None
+    if found:
+        values = np.zeros(len(program.upper))
+        values[columns] = highs.getSolution().col_value
+        codes = _decode(program, values)
+    return _Answer(False, finished, codes, _whole_bound(info.mip_dual_bound, shift))
+
+
+_OPTIONS = {
+    "output_flag": False,
+    "log_to_console": False,
+    "threads": 1,
+    "random_seed": 0,
+    "mip_rel_gap": 0.0,
+    "mip_abs_gap": 1e-6,
+    "mip_feasibility_tolerance": 1e-7,
+}
+
+
+def _decode(program: Linearisation, values: NDArray[np.float64]) -> Codes:
+    """Return the design that the literals spell: in each column the code with the largest."""
+    chosen = [max(literals, key=lambda code: values[literals[code]]) for literals in program.literals]
+    return np.array([chosen[: program.model.designs]], dtype=np.int32)
+
+
+def _whole_bound(bound: float, shift: int) -> int | None:
+    """Return a lower bound on the goal's sum, rounded in the safe direction by more than HiGHS's tolerances."""
+    if not math.isfinite(bound):
+        return None
+    return max(0, math.ceil(bound - 1e-4 - 1e-7 * abs(bound))) << shift
+
+
+def _pyomo_model(program: Linearisation, goal: Goal | None, shift: int) -> Any:
+    """Return the program as a pyomo model; coefficients of the goal lose their last `shift` bits, rounded down."""
+    model = pyo.ConcreteModel()
+    domains = {True: pyo.Integers, False: pyo.Reals}
+    model.x = pyo.Var(
+        range(len(program.upper)),
+        domain=lambda _, at: domains[program.integer[at]],
+        bounds=lambda _, at: (0, program.upper[at]),
+    )
+    variables = [model.x[at] for at in range(len(program.upper))]
+
+    def linear(terms: Mapping[int, int]) -> Any:
+        chosen = [variables[at] for at in terms]
+        return LinearExpression(constant=0, linear_coefs=list(terms.values()), linear_vars=chosen)
+
+    def bounded(_: Any, at: int) -> Any:
+        row: Row = program.rows[at]
+        return linear(row.terms) == row.lower if row.lower == row.upper else (row.lower, linear(row.terms), row.upper)
+
+    model.rows = pyo.Constraint(range(len(program.rows)), rule=bounded)
+    terms = {} if goal is None else {at: weight >> shift for at, weight in goal.terms.items()}
+    model.goal = pyo.Objective(expr=linear(terms) if terms else 0.0)
+    return model
+
+
+def _matrices(model: Any) -> tuple[Any, list[int]]:
+    """Return a pyomo model as HiGHS's matrices, and the number of the variable that each matrix column is."""
+    form = LinearStandardFormCompiler().write(model, mixed_form=True)
+    kinds = np.array([kind for _, kind in form.rows])
+    bounds = np.array([(0.0, variable.ub) for variable in form.columns]).reshape(-1, 2)
+    lp = highspy.HighsLp()
+    lp.num_col_, lp.num_row_ = len(form.columns), len(form.rows)
+    lp.col_cost_ = form.c.toarray()[0]
+    lp.col_lower_, lp.col_upper_ = bounds[:, 0], bounds[:, 1]
+    lp.row_lower_ = np.where(kinds <= 0, form.rhs, -highspy.kHighsInf)
+    lp.row_upper_ = np.where(kinds >= 0, form.rhs, highspy.kHighsInf)
+    lp.a_matrix_.format_ = highspy.MatrixFormat.kColwise
+    lp.a_matrix_.start_, lp.a_matrix_.index_, lp.a_matrix_.value_ = form.A.indptr, form.A.indices, form.A.data
+    types = {True: highspy.HighsVarType.kInteger, False: highspy.HighsVarType.kContinuous}
+    lp.integrality_ = [types[variable.is_integer()] for variable in form.columns]
+    return lp, [variable.index() for variable in form.columns]
+
+
+def _choices(model: LoweredModel) -> int:
+    """Return how many ways the columns that no constraint reads leave open: a divisor of the number of designs."""
+    read = {column for constraint in model.all_constraints() for column in constraint.columns}
+    return math.prod(len(codes) for at, codes in enumerate(model.allowed[: model.designs]) if at not in read)
+
+
+SOLVERS.register("milp")(Milp())
