@@ -29,6 +29,9 @@ from cosmic_opt.psa.domain import Value
 from cosmic_opt.psa.parameter_set import Constraint, DesignBatch, ParameterSet
 
 if TYPE_CHECKING:
+    from cosmic_opt.analysis.optimise import Optimum
+    from cosmic_opt.analysis.sweep import Point, Range
+    from cosmic_opt.analysis.what_if import Difference
     from cosmic_opt.search.budget import Budget
     from cosmic_opt.search.simulate import Report
     from cosmic_opt.search.solve import LogLine, Outcome
@@ -158,6 +161,27 @@ class Problem:
 
         return within_step_limit(self.instance, batches)
 
+    def optimise(
+        self,
+        expression: str,
+        *,
+        maximise: bool = False,
+        solver: str | None = None,
+        time_limit_s: float | None = None,
+    ) -> Optimum:
+        """Return the feasible design with the least (or greatest) structural amount, with its bound.
+
+        `expression` is written as in a rule: "network_cost", "memory_capacity - memory_per_npu". `solver` is
+        exhaustive, cp_sat or milp; by default the size of the problem chooses.
+
+        Raises:
+            SpecError: no number, the same for every design, or simulated; or a rule that needs a simulator.
+            LimitError: too large for the solver.
+        """
+        from cosmic_opt.analysis.optimise import optimise
+
+        return optimise(self.spec, self.edits, expression, maximise=maximise, solver=solver, time_limit_s=time_limit_s)
+
     # --- simulate and solve -----------------------------------------------------------------------------------
 
     def baseline(self) -> DesignBatch:
@@ -213,3 +237,37 @@ class Problem:
 
         silent = log if log is not None else lambda line: None
         return solve(self.instance, seed=seed, budget=budget, agent=agent, start=start, log=silent)
+
+    # --- what if ----------------------------------------------------------------------------------------------
+
+    def what_if(self, changed: Problem, *, seed: int = 0, budget: Budget | None = None) -> Difference:
+        """Solve this problem and a changed one, and compare metric by metric, term by term, knob by knob.
+
+        `problem.what_if(problem.set(memory_capacity="80 GB"))`
+        """
+        from cosmic_opt.analysis.what_if import what_if
+
+        return what_if(self.instance, changed.instance, seed=seed, budget=budget)
+
+    def range_of(self, over: str) -> Range:
+        """Return the range that `name=a,b,c` or `name=from:to:points` spells.
+
+        Raises:
+            SpecError: another form, or a name that is neither data nor a parameter.
+        """
+        from cosmic_opt.analysis.sweep import parse_range
+
+        return parse_range(over)
+
+    def sweep(self, over: str, *, seed: int = 0) -> Iterator[Point]:
+        """Yield the optimum at every value of a datum or parameter: `problem.sweep("memory_capacity=24GB:192GB:8")`."""
+        from cosmic_opt.analysis.sweep import sweep
+
+        swept = self.range_of(over)
+        is_parameter = swept.name.partition("[")[0] in self.spec.model.parameters
+
+        def bind_at(value: str) -> BoundInstance:
+            changed = self.fix({swept.name: value}) if is_parameter else self.set(**{swept.name: value})
+            return changed.instance
+
+        yield from sweep(bind_at, swept, seed=seed)
