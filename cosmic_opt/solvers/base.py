@@ -18,6 +18,9 @@ from cosmic_opt.ir.objective import LinearObjective
 
 Codes = NDArray[np.int32]
 
+CP_SAT_RANGE = 2**60
+"""CP-SAT refuses (as an invalid model) sums that might leave 62 bits; anything larger than this is not given to it."""
+
 
 class Capability(Enum):
     """What a backend can do."""

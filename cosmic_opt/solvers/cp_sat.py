@@ -12,6 +12,7 @@ from cosmic_opt.errors import LimitError
 from cosmic_opt.ir.model import Conditional, Constraint, Linear, LoweredModel, Origin, Product, Table, Weights
 from cosmic_opt.ir.objective import LinearObjective
 from cosmic_opt.solvers.base import (
+    CP_SAT_RANGE,
     SOLVERS,
     Capability,
     Codes,
@@ -21,8 +22,6 @@ from cosmic_opt.solvers.base import (
     StopReason,
 )
 
-_RANGE = 2**60
-"""CP-SAT refuses (as an invalid model) sums that might leave 62 bits; anything larger than this is refused here."""
 BATCH = 4096
 
 
@@ -181,8 +180,8 @@ class _Encoding:
         self.cp.add_allowed_assignments(variables, rows).only_enforce_if(only_if)
 
     def bound(self, total: Any, lower: int | None, upper: int | None, only_if: list[Any]) -> None:
-        low = -_RANGE if lower is None else min(max(lower, -_RANGE), _RANGE + 1)
-        high = _RANGE if upper is None else max(min(upper, _RANGE), -_RANGE - 1)
+        low = -CP_SAT_RANGE if lower is None else min(max(lower, -CP_SAT_RANGE), CP_SAT_RANGE + 1)
+        high = CP_SAT_RANGE if upper is None else max(min(upper, CP_SAT_RANGE), -CP_SAT_RANGE - 1)
         if isinstance(total, int):
             if not low <= total <= high:
                 self.add_table((0,), [], only_if)
@@ -196,7 +195,7 @@ class _Encoding:
         for column, row in zip(columns, factors, strict=True):
             factor = self.view(column, row)
             high *= max(row)
-            if high > _RANGE:
+            if high > CP_SAT_RANGE:
                 raise _too_large(f"the product of rule {origin.name!r}", origin)
             if isinstance(total, int):
                 total = factor
@@ -209,7 +208,7 @@ class _Encoding:
 
 def _check_sum(weights: Weights, what: str, origin: Origin | None) -> None:
     """Refuse a sum whose size may pass what CP-SAT can hold."""
-    if sum(max(map(abs, row), default=0) for row in weights) > _RANGE:
+    if sum(max(map(abs, row), default=0) for row in weights) > CP_SAT_RANGE:
         raise _too_large(what, origin)
 
 

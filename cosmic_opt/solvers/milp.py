@@ -150,7 +150,7 @@ def _run(program: Linearisation, goal: Goal | None, limits: Limits) -> _Answer:
         return _Answer(infeasible=False, finished=False)
     shift = 0 if goal is None else max(0, goal.largest.bit_length() - FLOAT_BITS)
     lp, columns = _matrices(_pyomo_model(program, goal, shift))
-    highs = highspy.Highs()
+    highs = _SilentHighs()
     for option, value in _OPTIONS.items():
         highs.setOptionValue(option, value)
     seconds = limits.remaining_s()
@@ -174,9 +174,16 @@ def _run(program: Linearisation, goal: Goal | None, limits: Limits) -> _Answer:
     return _Answer(False, finished, codes, _whole_bound(info.mip_dual_bound, shift))
 
 
+class _SilentHighs(highspy.Highs):
+    """HiGHS that prints nothing: enabling callbacks, in its constructor, would print a banner."""
+
+    def enableCallbacks(self) -> None:  # noqa: N802 - the parent's name
+        """Enable them after switching the output off."""
+        self.silent()
+        super().enableCallbacks()
+
+
 _OPTIONS = {
-    "output_flag": False,
-    "log_to_console": False,
     "threads": 1,
     "random_seed": 0,
     "mip_rel_gap": 0.0,

@@ -1,0 +1,64 @@
+"""`optimise`: the least or greatest structural amount, exactly."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+import typer
+
+from cosmic_opt.cli.exits import DONE, INFEASIBLE, LIMIT
+from cosmic_opt.cli.options import Request, problem_command
+from cosmic_opt.cli.time_limit import seconds_of
+from cosmic_opt.errors import SpecError, Where
+from cosmic_opt.reporting.conflict import minimal_conflict
+from cosmic_opt.search.budget import Budget
+from cosmic_opt.solvers.base import SolveStatus
+
+EXITS = {SolveStatus.INFEASIBLE: INFEASIBLE, SolveStatus.UNKNOWN: LIMIT}
+
+
+def optimise(
+    request: Request,
+    minimise: Annotated[
+        str | None, typer.Option("--minimise", metavar="EXPR", help="Written as in a rule: network_cost.")
+    ] = None,
+    maximise: Annotated[
+        str | None, typer.Option("--maximise", metavar="EXPR", help="'memory_capacity - memory_per_npu', ...")
+    ] = None,
+    solver: Annotated[
+        str | None, typer.Option("--solver", help="exhaustive, cp_sat or milp; by default the size chooses.")
+    ] = None,
+    time_limit: Annotated[
+        str | None, typer.Option("--time-limit", metavar="TIME", help="Stop after 60, '90 s' or '5 min'.")
+    ] = None,
+) -> int:
+    """Find the feasible design with the least or greatest cost, bandwidth, memory or any amount that needs no simulator."""
+    from cosmic_opt.reporting.optima import optimum_keys, optimum_text
+
+    expression = _expression(minimise, maximise)
+    limit_s = None if time_limit is None else seconds_of(time_limit)
+    clock = Budget()
+    optimum = request.problem.optimise(expression, maximise=maximise is not None, solver=solver, time_limit_s=limit_s)
+    seconds = clock.elapsed()
+    infeasible = optimum.status is SolveStatus.INFEASIBLE
+    conflict = minimal_conflict(optimum.design.parameter_set) if infeasible else ()
+    instance = request.problem.instance
+    keys = {"name": instance.name, "scope": instance.scope, **optimum_keys(optimum, conflict, seconds)}
+    request.output.result("optimise", keys, optimum_text(request.title, optimum, conflict, seconds))
+    return EXITS.get(optimum.status, DONE)
+
+
+def add(app: typer.Typer) -> None:
+    """Add the command."""
+    problem_command(app, "optimise", optimise)
+
+
+def _expression(minimise: str | None, maximise: str | None) -> str:
+    if (minimise is None) == (maximise is None):
+        both = minimise is not None
+        raise SpecError(
+            "--minimise and --maximise are both given" if both else "nothing to optimise",
+            where=Where("--minimise"),
+            hint="keep one of the two" if both else "write for example --minimise network_cost",
+        )
+    return maximise if minimise is None else minimise  # type: ignore[return-value]

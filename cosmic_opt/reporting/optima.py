@@ -1,0 +1,70 @@
+"""The answer of `optimise`: an exact amount, its proof state and the design that has it."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from cosmic_opt.analysis.optimise import Optimum
+from cosmic_opt.psa.parameter_set import Constraint
+from cosmic_opt.reporting.answers import gap_text
+from cosmic_opt.reporting.counts import why_empty
+from cosmic_opt.reporting.designs import design_text, designs_keys
+from cosmic_opt.reporting.numbers import exact
+from cosmic_opt.reporting.rules import rule_keys
+from cosmic_opt.solvers.base import SolveStatus
+from cosmic_opt.units import Unit, show
+
+
+def optimum_keys(optimum: Optimum, conflict: Sequence[Constraint], seconds: float) -> dict[str, object]:
+    """Return the object of `optimise --json`; amounts are in base units."""
+    keys: dict[str, object] = {
+        "status": optimum.status.value,
+        "stop": optimum.stop.value,
+        "objective": {
+            "name": optimum.expression,
+            "sense": _sense(optimum),
+            "value": optimum.value,
+            "unit": optimum.unit.value,
+        },
+        "bound": optimum.bound,
+        "gap": optimum.gap,
+        "design": next(designs_keys(optimum.design), {}),
+        "solver": optimum.solver,
+        "seconds": seconds,
+    }
+    if optimum.status is SolveStatus.INFEASIBLE:
+        keys["conflict"] = [rule_keys(rule) for rule in conflict]
+    return keys
+
+
+def optimum_text(title: str, optimum: Optimum, conflict: Sequence[Constraint], seconds: float) -> str:
+    """Return the answer for a person."""
+    head = f"{title}\n{_sense(optimum)} {optimum.expression}: {_proof(optimum)}\nby {optimum.solver} in {seconds:.3g} s"
+    if optimum.status is SolveStatus.INFEASIBLE:
+        return f"{head}\n\n{why_empty(conflict)}"
+    return f"{head}\n\n{design_text(optimum.design)}" if len(optimum.design) else head
+
+
+def _sense(optimum: Optimum) -> str:
+    return "maximise" if optimum.maximise else "minimise"
+
+
+def _proof(optimum: Optimum) -> str:
+    if optimum.status is SolveStatus.INFEASIBLE:
+        return "no feasible design, proved"
+    if optimum.value is None:
+        return f"no design found yet: {optimum.stop.value}"
+    value = amount_text(optimum.value, optimum.unit)
+    if optimum.status is SolveStatus.OPTIMAL:
+        return f"{value}, proved optimal (bound = value)"
+    if optimum.bound is None or optimum.gap is None:
+        return f"{value}, not proved: {optimum.stop.value}, no bound"
+    bound = amount_text(optimum.bound, optimum.unit)
+    return f"{value}, not proved: {optimum.stop.value}, bound {bound}, gap {gap_text(optimum.gap)}"
+
+
+def amount_text(value: int, unit: Unit) -> str:
+    """Return an amount for a person and, where rounding may hide digits, exactly: "19.6445 GB (19,644,458,984 B)"."""
+    if unit in (Unit.NONE, Unit.DOLLARS):
+        return show(value, unit)
+    return f"{show(value, unit)} ({exact(value)} {unit.value})"
