@@ -32,7 +32,7 @@ def optimise(
         str | None, typer.Option("--time-limit", metavar="TIME", help="Stop after 60, '90 s' or '5 min'.")
     ] = None,
 ) -> int:
-    """Find the feasible design with the least or greatest cost, bandwidth, memory or any amount that needs no simulator."""
+    """Find the feasible design with the least or greatest cost, bandwidth, memory or the like, and prove it."""
     from cosmic_opt.reporting.optima import optimum_keys, optimum_text
 
     expression = _expression(minimise, maximise)

@@ -150,7 +150,7 @@ def _run(program: Linearisation, goal: Goal | None, limits: Limits) -> _Answer:
         return _Answer(infeasible=False, finished=False)
     shift = 0 if goal is None else max(0, goal.largest.bit_length() - FLOAT_BITS)
     lp, columns = _matrices(_pyomo_model(program, goal, shift))
-    highs = _SilentHighs()
+    highs = _SilentHighs()  # type: ignore[no-untyped-call]
     for option, value in _OPTIONS.items():
         highs.setOptionValue(option, value)
     seconds = limits.remaining_s()
@@ -180,7 +180,7 @@ class _SilentHighs(highspy.Highs):
     def enableCallbacks(self) -> None:  # noqa: N802 - the parent's name
         """Enable them after switching the output off."""
         self.silent()
-        super().enableCallbacks()
+        super().enableCallbacks()  # type: ignore[no-untyped-call]
 
 
 _OPTIONS = {
