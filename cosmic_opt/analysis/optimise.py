@@ -8,17 +8,19 @@ from dataclasses import dataclass, replace
 from cosmic_opt.catalog.bind import SIMULATED, BoundInstance, bind
 from cosmic_opt.catalog.edits import Edits
 from cosmic_opt.catalog.instance_file import InstanceSpec
-from cosmic_opt.errors import SpecError, Where
+from cosmic_opt.errors import EngineDisagreement, SpecError, Where
 from cosmic_opt.ir.check import recheck
 from cosmic_opt.ir.lower import lower
-from cosmic_opt.ir.objective import lower_objective
+from cosmic_opt.ir.model import LoweredModel
+from cosmic_opt.ir.objective import LinearObjective, lower_objective
 from cosmic_opt.psa.expr import Index, Name, Number, Operation, Syntax, children
 from cosmic_opt.psa.model_file import Rule
 from cosmic_opt.psa.parameter_set import DesignBatch
 from cosmic_opt.psa.parse import error_at, parse_rule
 from cosmic_opt.psa.term import LOGIC, RELATIONS, Apply, Term
-from cosmic_opt.solvers.base import Limits, SolveStatus, StopReason
+from cosmic_opt.solvers.base import Codes, Limits, SolveResult, SolveStatus, StopReason, objective_values
 from cosmic_opt.solvers.registry import choose_solver, load_solver
+from cosmic_opt.solvers.ties import least_code
 from cosmic_opt.units import Unit
 
 _WHY = "the objective of optimise"
@@ -29,7 +31,7 @@ class Optimum:
     """The best design of an expression. `value` and `bound` are in base units of `unit`.
 
     No feasible design has a value better than `bound`; None stands for no value or no bound. `design` has one row,
-    or none when nothing was found.
+    or none when nothing was found; among optima it is the one with the least code.
     """
 
     expression: str
@@ -73,12 +75,26 @@ def optimise(
     parameter_set = instance.parameter_set
     model, objective = lower_objective(parameter_set, lower(parameter_set), term, maximise=maximise)
     chosen = backend or load_solver(choose_solver(model, objective))
-    result = chosen.solve(model, objective, limits=Limits(seconds=time_limit_s))
-    recheck(model, parameter_set, result.codes, chosen.name)
-    design = parameter_set.batch(result.codes)
+    limits = Limits(seconds=time_limit_s)
+    result = chosen.solve(model, objective, limits=limits)
+    codes = result.codes
+    if result.status is SolveStatus.OPTIMAL and result.value is not None:
+        codes = least_code(chosen, model, objective, result.value, codes, limits=limits)
+    recheck(model, parameter_set, codes, chosen.name)
+    _recheck_value(model, objective, codes, result)
+    design = parameter_set.batch(codes)
     return Optimum(
         expression, maximise, term.unit, chosen.name, result.status, result.stop, design, result.value, result.bound
     )
+
+
+def _recheck_value(model: LoweredModel, objective: LinearObjective, codes: Codes, result: SolveResult) -> None:
+    """Raise EngineDisagreement unless the design has the value the backend reported, and the bound allows it."""
+    values = objective_values(model, objective, codes).tolist()
+    sign = -1 if objective.maximise else 1
+    beyond = result.bound is not None and any(sign * value < sign * result.bound for value in values)
+    if beyond or any(value != result.value for value in values):
+        raise EngineDisagreement(f"value {values}, reported {result.value} with bound {result.bound}")
 
 
 def _bind_expression(spec: InstanceSpec, edits: Edits, expression: str, where: Where) -> tuple[BoundInstance, Term]:
