@@ -1,0 +1,88 @@
+from __future__ import annotations
+
+import itertools
+from dataclasses import replace
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from cosmic_opt.api import Problem
+from cosmic_opt.feasibility.conflict import _conflicts, minimal_conflicts, shrink
+from cosmic_opt.psa.parameter_set import Constraint, ParameterSet
+from tests.strategies import FOCUSES, Source, brute_force, sources
+
+
+def satisfiable(parameter_set: ParameterSet, rules: tuple[Constraint, ...]) -> bool:
+    return len(brute_force(replace(parameter_set, constraints=rules))) > 0
+
+
+def minimal_sets(count: int, satisfiable_sets: set[frozenset[int]]) -> set[frozenset[int]]:
+    subsets = [frozenset(s) for n in range(count + 1) for s in itertools.combinations(range(count), n)]
+    bad = {subset for subset in subsets if subset not in satisfiable_sets}
+    return {subset for subset in bad if not any(other < subset for other in bad)}
+
+
+@settings(derandomize=True, deadline=None, max_examples=200)
+@given(st.integers(1, 6), st.lists(st.frozensets(st.integers(0, 5), min_size=1, max_size=4), max_size=5))
+def test_every_minimal_conflict_is_found_once(count: int, planted: list[frozenset[int]]) -> None:
+    conflicts = [conflict for conflict in planted if max(conflict) < count]
+
+    def consistent(chosen: frozenset[int]) -> bool:
+        return not any(conflict <= chosen for conflict in conflicts)
+
+    subsets = [frozenset(s) for n in range(count + 1) for s in itertools.combinations(range(count), n)]
+    expected = minimal_sets(count, {subset for subset in subsets if consistent(subset)})
+    found = list(_conflicts(count, consistent))
+    assert len(found) == len(set(found))
+    assert set(found) == expected
+
+
+def test_shrinking_keeps_a_conflict_and_nothing_else() -> None:
+    assert shrink(frozenset(range(6)), lambda chosen: not {1, 4} <= chosen) == {1, 4}
+
+
+@pytest.mark.parametrize("focus", FOCUSES)
+def test_conflicts_of_generated_problems_are_unsatisfiable_and_minimal(focus: str) -> None:
+    infeasible = 0
+
+    @settings(derandomize=True, deadline=None, max_examples=80)
+    @given(sources(focus))
+    def check(source: Source) -> None:
+        nonlocal infeasible
+        parameter_set = source.bind()
+        conflicts = minimal_conflicts(parameter_set, limit=5)
+        assert bool(conflicts) != satisfiable(parameter_set, parameter_set.constraints)
+        infeasible += bool(conflicts)
+        for conflict in conflicts:
+            assert not satisfiable(parameter_set, conflict)
+            for rule in conflict:
+                assert satisfiable(parameter_set, tuple(other for other in conflict if other is not rule))
+
+    check()
+    assert infeasible >= 5
+
+
+@pytest.mark.parametrize(
+    ("rules", "expected"),
+    [
+        (("tp == 3",), {("required",)}),
+        (("tp > 8", "tp < 8"), {("required_1", "required_2")}),
+        (
+            ("dp * sp * pp == 1", "tp <= 64"),  # tp is then 1,024, or too small for one NPU's memory
+            {
+                ("world_size", "required_1", "required_2"),
+                ("world_size", "runnable_tp", "required_1"),
+                ("fits", "required_1", "required_2"),
+                ("fits", "runnable_tp", "required_1"),
+            },
+        ),
+        (("memory_per_npu_cosmic <= 1 GB",), {("world_size", "required")}),
+    ],
+)
+def test_conflicts_of_the_full_stack_name_the_rules_a_person_would(
+    rules: tuple[str, ...], expected: set[tuple[str, ...]]
+) -> None:
+    problem = Problem.load("cosmic/gpt3-175b-system2").require(*rules)
+    conflicts = minimal_conflicts(problem.parameter_set, limit=10)
+    assert {tuple(rule.name for rule in conflict) for conflict in conflicts} == expected
