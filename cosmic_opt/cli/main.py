@@ -11,7 +11,7 @@ from typing import Annotated
 
 import typer
 
-from cosmic_opt.cli import collective, count, designs, listing, optimise, simulate, solve, validate, validation
+from cosmic_opt.cli import collective, count, designs, listing, optimise, simulate, solve, validate, validation, what_if
 from cosmic_opt.cli.exits import BAD_INPUT, BUG, DONE, INFEASIBLE, INTERRUPTED, LIMIT
 from cosmic_opt.errors import CosmicError, InfeasibleError, LimitError, SpecError
 
@@ -39,7 +39,7 @@ def build_app() -> typer.Typer:
     ) -> None:
         del show_version  # its callback has printed it
 
-    for group in (listing, validate, count, designs, optimise, simulate, solve, collective, validation):
+    for group in (listing, validate, count, designs, optimise, simulate, solve, what_if, collective, validation):
         group.add(app)
     return app
 
