@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -11,6 +12,9 @@ from numpy.typing import NDArray
 
 from cosmic_opt.feasibility.compile import Layer, compile_layers
 from cosmic_opt.ir.model import LoweredModel
+
+TABLE_LIMIT = 1 << 18
+"""A component with at most so many paths is tabulated when designs are asked for."""
 
 Counts = NDArray[Any]
 """Counts per node: int64 where every number met fits in 62 bits, Python integers otherwise."""
@@ -34,8 +38,20 @@ class Diagram:
         """The largest number of nodes of a layer."""
         return max(len(counts) for counts in self.counts)
 
+    @cached_property
+    def table(self) -> NDArray[np.int32] | None:
+        """Every path in order of rank, [size, len(order)]; None where that would be large."""
+        if self.size > TABLE_LIMIT:
+            return None
+        return self._unrank(np.arange(self.size).astype(self.counts[0].dtype))
+
     def unrank(self, ranks: Counts) -> NDArray[np.int32]:
         """Return the codes (one column per entry of `order`) of the paths with the given ranks, lexicographic."""
+        if self.table is not None:
+            return self.table[ranks.astype(np.int64)]
+        return self._unrank(ranks)
+
+    def _unrank(self, ranks: Counts) -> NDArray[np.int32]:
         codes = np.zeros((len(ranks), len(self.order)), dtype=np.int32)
         nodes = np.zeros(len(ranks), dtype=np.int64)
         self._descend(codes, nodes, ranks, 0)

@@ -79,12 +79,24 @@ class FeasibleSet:
                 chosen.setdefault(int(rank))
         return self.unrank(np.array(list(chosen), dtype=limit.dtype))
 
+    def span(self, start: int, stop: int) -> Codes:
+        """Return the designs of ranks start, start + 1, …, stop - 1, column by column (Fortran order)."""
+        count = stop - start
+        codes = np.zeros((count, len(self.model.columns)), dtype=np.int32, order="F")
+        period = 1
+        for diagram in reversed(self.diagrams):
+            digits = _digits(start, count, period, diagram.size)
+            paths = diagram.unrank(digits.astype(diagram.counts[0].dtype)) if diagram.table is None else diagram.table
+            for at, column in enumerate(diagram.order):
+                codes[:, column] = paths[:, at] if diagram.table is None else paths[:, at][digits]
+            period *= diagram.size
+        return codes[:, : self.model.designs]
+
     def chunks(self, start: int = 0, chunk: int = CHUNK) -> Iterator[Codes]:
         """Yield every design from rank `start` on, in rank order."""
-        dtype = object if self.size >= 2**62 else np.int64
         while start < self.size:
             stop = min(self.size, start + chunk)
-            yield self.unrank(np.array(range(start, stop), dtype=dtype))
+            yield self.span(start, stop)
             start = stop
 
     def everything(self, limit: int) -> Codes:
@@ -98,6 +110,17 @@ class FeasibleSet:
         parts = list(self.chunks())
         codes = np.concatenate(parts) if parts else np.zeros((0, self.model.designs), dtype=np.int32)
         return codes[np.lexsort(codes.T[::-1])]
+
+
+def _digits(start: int, count: int, period: int, size: int) -> NDArray[np.generic]:
+    """Return the digit of base `size` that changes every `period` ranks, for `count` ranks from `start` on."""
+    first, offset = divmod(start, period)
+    if offset + count <= period:
+        return np.full(count, first % size, dtype=np.int64 if size < 2**62 else object)
+    if size >= 2**62:
+        return np.array([(start + step) // period % size for step in range(count)], dtype=object)
+    turns = (np.arange(count) + offset % period) // period  # offset + count > period: both fit in 62 bits
+    return np.asarray((turns + first % size) % size)
 
 
 def feasible_set(model: LoweredModel, first: Collection[int] = ()) -> FeasibleSet:

@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 
+from cosmic_opt.api import Problem
 from cosmic_opt.errors import LimitError, Where
 from cosmic_opt.feasibility.feasible_set import FeasibleSet, feasible_set
 from cosmic_opt.ir import lower as lowering
@@ -292,3 +293,18 @@ def test_a_product_of_zero_and_large_factors_is_followed_exactly() -> None:
         and factors[0][a] * factors[1][b] * factors[2][c] <= 10**12
     ]
     assert designs.everything(limit=27).tolist() == by_hand
+
+
+@pytest.mark.parametrize("start", [0, 1, 65_535, 10**9 + 7, 10_865_885_184_000 - 1000])
+def test_a_span_of_ranks_is_what_unranking_each_gives(start: int) -> None:
+    feasible = Problem.load("cosmic/gpt3-175b-system2").feasible
+    ranks = np.arange(start, start + 1000)
+    assert np.array_equal(feasible.span(start, start + 1000), feasible.unrank(ranks))
+
+
+def test_spans_of_any_length_tile_the_whole_set() -> None:
+    problem = Problem.load("llama3-405b/h100-16k").fix(recompute="full", micro_batch=1)
+    feasible = problem.feasible
+    whole = feasible.unrank(np.arange(feasible.size))
+    for chunk in (1, 7, 100, feasible.size):
+        assert np.array_equal(np.concatenate(list(feasible.chunks(chunk=chunk))), whole)
