@@ -1,0 +1,101 @@
+"""`validate` and `list`: what is declared, what each rule does here, and what is shipped."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from cosmic_opt.catalog.store import instance_names, model_names
+from tests.unit.cli.running import run
+
+TABLE1 = "cosmic/table1-1024"
+LLAMA = "llama3-405b/h100-16k"
+
+
+@pytest.mark.parametrize("name", instance_names())
+def test_every_shipped_instance_is_valid_and_its_own_design_obeys_its_rules(name: str) -> None:
+    keys = run("validate", name, "--json").keys
+    assert keys["baseline"]["feasible"] is True
+    assert keys["feasible_designs"] > 0
+    assert keys["warnings"] == []
+
+
+@pytest.mark.parametrize("name", model_names())
+def test_every_shipped_model_is_valid(name: str) -> None:
+    done = run("validate", name, "--json")
+    assert (done.code, done.keys["kind"], done.keys["name"]) == (0, "model", name)
+    assert "well formed" in run("validate", name).out
+
+
+def test_each_rule_is_judged_alone() -> None:
+    rules = {rule["constraint"]: rule for rule in run("validate", TABLE1, "--json").keys["rules"]}
+    grid = 11**4 * 2 * 2 * 4 * 2 * 3**4 * 3**4 * 10**4 * 4**4
+    assert rules["world_size"]["keeps"] * 11**4 == 286 * grid
+    assert rules["inner"]["keeps"] * 3 == 2 * grid
+    assert rules["inner"]["verdict"] == "keeps 66.7 %"
+
+
+def test_a_rule_that_is_always_or_never_true_is_said_so() -> None:
+    done = run("validate", TABLE1, "--require", "tp >= 1", "--require", "tp == 3", "--json")
+    verdicts = {rule["constraint"]: rule["verdict"] for rule in done.keys["rules"]}
+    assert (verdicts["required_1"], verdicts["required_2"]) == ("always true here", "never true here")
+    assert done.code == 3
+    assert any("required_2" in warning for warning in done.keys["warnings"])
+
+
+def test_a_baseline_that_breaks_a_rule_is_shown() -> None:
+    done = run("validate", LLAMA, "--require", "tp <= 4")
+    assert done.code == 0
+    assert "the instance's own design breaks" in done.out
+    keys = run("validate", LLAMA, "--require", "tp <= 4", "--json").keys
+    assert [rule["constraint"] for rule in keys["baseline"]["violations"]] == ["required"]
+
+
+def test_a_rule_on_the_step_is_checked_for_its_form_only() -> None:
+    keys = run("validate", LLAMA, "--require", "step_time <= 1 s", "--json").keys
+    assert keys["rules"][-1]["verdict"] == "checked by simulation"
+    assert run("validate", LLAMA, "--require", "step_time >= 1 s").code == 2
+
+
+def test_free_and_fixed_parameters_are_listed() -> None:
+    keys = run("validate", LLAMA, "--fix", "tp=8", "--json").keys
+    assert keys["free"]["zero_stage"] == [0, 1, 2, 3]
+    assert (keys["fixed"]["tp"], keys["fixed"]["bandwidth[0]"]) == (8, 450_000_000_000)
+
+
+def test_an_objective_without_prices_is_refused(tmp_path: Path) -> None:
+    file = tmp_path / "a.yaml"
+    file.write_text(
+        "schema: cosmic-opt/instance@1\nmodel: training\nworkload: llama3-8b\nscope: workload\n"
+        "job: {global_batch: 64}\n"
+        "system: {name: s, device: h100-sxm, collectives: {chunks: 1, multidim: baseline},"
+        " dimensions: [{topology: switch, npus: 8, bandwidth: 450 GB/s, latency: 1 us, algorithm: ring}]}\n"
+    )
+    assert run("validate", str(file)).code == 0
+    done = run("validate", str(file), "--objective", "step_time * network_cost")
+    assert done.code == 2
+    assert "network_cost" in done.err
+
+
+def test_a_model_file_is_validated_and_cannot_be_edited(tmp_path: Path) -> None:
+    file = tmp_path / "m.yaml"
+    file.write_text("schema: cosmic-opt/model@1\nname: m\nparameters: {a: {stack: compute, domain: [1, 2]}}\n")
+    assert run("validate", str(file), "--json").keys["parameters"][0]["name"] == "a"
+    assert run("validate", str(file), "--fix", "a=1").code == 2
+    file.write_text("schema: cosmic-opt/model@1\nname: m\nparameters: {a: {stak: compute, domain: [1, 2]}}\n")
+    done = run("validate", str(file))
+    assert done.code == 2
+    assert "m.yaml:3" in done.err
+    assert "did you mean 'stack'" in done.err
+
+
+def test_list_names_everything_that_is_shipped() -> None:
+    keys = run("list", "--json").keys
+    assert [instance["name"] for instance in keys["instances"]] == instance_names()
+    assert [model["name"] for model in keys["models"]] == model_names()
+    first = keys["instances"][0]
+    assert (first["npus"], first["model"], first["workload"]) == (512, "cosmic", "gpt3-13b")
+    assert "h100-sxm" in keys["devices"]
+    out = run("list").out
+    assert all(name in out for name in instance_names())

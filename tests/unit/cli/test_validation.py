@@ -1,0 +1,92 @@
+"""`validation`: every row is listed, and files that are no rows are refused."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+
+from tests.unit.cli.running import run
+
+GOLDEN = Path(__file__).parents[2] / "golden" / "astrasim_collectives.json"
+
+
+def write(folder: Path, data: object) -> str:
+    file = folder / "rows.json"
+    file.write_text(data if isinstance(data, str) else json.dumps(data))
+    return str(file)
+
+
+def test_the_golden_collectives_are_predicted_exactly() -> None:
+    keys = run("validation", "--rows", str(GOLDEN), "--json").keys
+    assert keys["schema"] == "cosmic-opt/validation@1"
+    assert keys["summary"]["exact"] == keys["summary"]["predicted"] > 0
+    assert set(keys["rows"][0]) == {"id", "predicted", "measured", "error", "note"}
+    assert "0 %" in run("validation", "--rows", str(GOLDEN)).out
+
+
+def test_rows_without_a_prediction_say_why(tmp_path: Path) -> None:
+    file = write(tmp_path, {"rows": [{"id": "a", "value": 3}, {"id": "b", "value": None}]})
+    keys = run("validation", "--rows", file, "--json").keys
+    assert [row["predicted"] for row in keys["rows"]] == [None, None]
+    assert all(row["note"] for row in keys["rows"])
+    assert "without a prediction, because" in run("validation", "--rows", file).out
+
+
+def test_source_keeps_the_rows_of_one_source(tmp_path: Path) -> None:
+    file = write(tmp_path, {"rows": [{"id": "a", "source": "x"}, {"id": "b", "source": "y"}, 3]})
+    keys = run("validation", "--rows", file, "--source", "y", "--json").keys
+    assert [row["id"] for row in keys["rows"]] == ["b"]
+    done = run("validation", "--rows", file, "--source", "z")
+    assert done.code == 2
+    assert "known: x, y" in done.err
+
+
+def test_wrong_predictions_are_shown_worst_first(tmp_path: Path) -> None:
+    cases = json.loads(GOLDEN.read_text())["cases"][:2]
+    for case, factor in zip(cases, (2, 4), strict=True):
+        case["time_ns"] *= factor
+    out = run("validation", "--rows", write(tmp_path, {"cases": cases})).out
+    assert out.index(cases[1]["id"]) < out.index(cases[0]["id"])
+    assert "-75 %" in out
+
+
+def test_traces_are_said_not_to_be_read(tmp_path: Path) -> None:
+    done = run("validation", "--rows", str(GOLDEN), "--traces", str(tmp_path))
+    assert done.code == 0
+    assert "not read in this version" in done.err
+
+
+@pytest.mark.parametrize("data", ["", "[1,", "[]", "{}", "3", '"x"', "[" * 100_000, '{"tp": 8}', "nul"])
+def test_a_file_that_holds_no_rows_is_refused_with_a_hint(data: str, tmp_path: Path) -> None:
+    done = run("validation", "--rows", write(tmp_path, data))
+    assert (done.code, done.out) == (2, "")
+    assert "hint:" in done.err
+
+
+@pytest.mark.parametrize("rows", ["nowhere.json", "", ".", "x" * 5000, "a\0b"])
+def test_a_path_that_is_no_file_is_refused_with_a_hint(rows: str) -> None:
+    done = run("validation", "--rows", rows)
+    assert (done.code, done.out) == (2, "")
+    assert "hint:" in done.err
+
+
+def test_odd_rows_are_listed_and_do_no_harm(tmp_path: Path) -> None:
+    odd = [3, None, {"id": float("nan")}, {"id": "x", "backend": "unaware", "npus_per_dim": [1e99]}]
+    done = run("validation", "--rows", write(tmp_path, {"cases": odd}), "--json")
+    assert done.code == 0
+    assert [row["predicted"] for row in done.keys["rows"]] == [None] * 4
+
+
+def test_bytes_that_are_no_text_are_refused(tmp_path: Path) -> None:
+    file = tmp_path / "rows.json"
+    file.write_bytes(b"\xff\xfe\x00")
+    for more in ((), ("--source", "x")):
+        assert run("validation", "--rows", str(file), *more).code == 2
+
+
+def test_without_rows_the_option_is_asked_for() -> None:
+    done = run("validation")
+    assert done.code == 2
+    assert "--rows" in done.err
