@@ -89,7 +89,7 @@ def test_milp_cp_sat_exhaustive_and_diagram_agree(
     monkeypatch.setattr(lowering, "SMALL_TABLE", small)
     monkeypatch.setattr(lowering, "WIDE_TABLE", wide)
 
-    @fixed(40)
+    @fixed(24)
     @given(problems(focus))
     def agree(problem: tuple[Source, str, bool]) -> None:
         assert_engines_agree(*problem)
@@ -104,7 +104,7 @@ def test_engines_agree_where_every_sum_is_split_into_digits(monkeypatch: pytest.
         monkeypatch.setattr(module, "DIRECT", 2)
     monkeypatch.setattr(linearise, "BASE", 3)
 
-    @fixed(30)
+    @fixed(20)
     @given(problems(focus))
     def agree(problem: tuple[Source, str, bool]) -> None:
         assert_engines_agree(*problem)
