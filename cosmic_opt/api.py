@@ -124,12 +124,12 @@ class Problem:
         low, high = count_within_step_limit(self.instance)
         return replace(result, lower=low, value=high, exact=low == high)
 
-    def enumerate(self) -> Iterator[DesignBatch]:
-        """Yield every feasible design once, in batches, in a fixed order.
+    def enumerate(self, start: int = 0) -> Iterator[DesignBatch]:
+        """Yield every feasible design once, in batches, in a fixed order, from rank `start` on.
 
-        Rules on simulated quantities are checked by simulating.
+        Rules on simulated quantities are checked by simulating; ranks count the designs before that.
         """
-        yield from self._filtered(self.parameter_set.batch(codes) for codes in self.feasible.chunks())
+        yield from self._filtered(self.parameter_set.batch(codes) for codes in self.feasible.chunks(start))
 
     def sample(self, number: int, *, seed: int = 0, distinct: bool = False) -> DesignBatch:
         """Return `number` uniform feasible designs: independent ones, or (`distinct`) no design twice.
