@@ -4,14 +4,19 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 
-from cosmic_opt.catalog.data import JOB, SYSTEM, WORKLOAD, read_setting
+from cosmic_opt.catalog.data import JOB, SYSTEM, WORKLOAD, check_knob, read_setting
 from cosmic_opt.catalog.edits import Edits
 from cosmic_opt.catalog.instance_file import OBJECTIVES, InstanceSpec
-from cosmic_opt.catalog.network_quantities import network_cost, total_bandwidth, unpriced_blocks
-from cosmic_opt.errors import SpecError, Where, nearest
+from cosmic_opt.catalog.network_quantities import (
+    NETWORK_QUANTITIES,
+    network_cost,
+    total_bandwidth,
+    unpriced_blocks,
+)
+from cosmic_opt.errors import LimitError, SpecError, Where, nearest
 from cosmic_opt.psa.bind import Names, bind_rule
 from cosmic_opt.psa.document import Entry
 from cosmic_opt.psa.domain import Value
@@ -29,7 +34,17 @@ SIMULATED = {
     "throughput": SimulatedQuantity("throughput", Unit.NONE, "sequences per second"),
 }
 PRICED = "priced"
-_FROM_DIMENSION = {"topology": "topology", "npus_per_dim": "npus", "bandwidth": "bandwidth", "algorithm": "algorithm"}
+MAX_MEMBERS = 4096
+"""An index with more members is refused: each member of a family is a column."""
+_FROM_DIMENSION = {
+    "topology": "topology",
+    "npus_per_dim": "npus",
+    "bandwidth": "bandwidth",
+    "latency": "latency",
+    "algorithm": "algorithm",
+}
+"""Families a system's dimensions give: values of a parameter where the model has one, data where it has none."""
+_DATA_CATEGORIES = {name: frozenset(datum.choices) for name, datum in {**JOB, **SYSTEM}.items() if datum.choices}
 _MEMBER = re.compile(r"([A-Za-z_]\w*)\[(\d+)\]")
 
 
@@ -76,6 +91,7 @@ class _Binding:
     data: dict[str, Value] = field(default_factory=dict)
     baseline: dict[str, Value] = field(default_factory=dict)
     categories: dict[str, frozenset[str]] = field(default_factory=dict)
+    places: dict[str, Where] = field(default_factory=dict)
 
     def run(self) -> BoundInstance:
         self.objective = self.edits.objective or self.spec.objective
@@ -91,6 +107,10 @@ class _Binding:
         self.workload = self.read_data()
         columns = self.columns()
         constraints, quantities = self.constraints(columns)
+        missing = [name for name in NETWORK_QUANTITIES if name in self.objective and name not in quantities]
+        if missing:
+            hint = "give the system prices, and every dimension a tier" if missing == ["network_cost"] else None
+            raise SpecError(f"the objective needs {missing[0]}, which is not known", where=self.spec.where, hint=hint)
         parameter_set = ParameterSet(columns, constraints, self.data, quantities)
         numbers = {name: int(self.data[name]) for name in ("peak", "memory_bandwidth", "memory_capacity")}
         npu = Npu(self.spec.system.device.name, *numbers.values())
@@ -125,12 +145,11 @@ class _Binding:
         self.data |= {name: getattr(system.device, name) for name in ("peak", "memory_bandwidth", "memory_capacity")}
         if system.prices:
             self.data["price_rule"] = "libra"
-        for d, dimension in enumerate(system.dimensions):
-            self.data[f"latency[{d}]"] = dimension["latency"]
-            if "tier" in dimension:
-                self.data[f"tier[{d}]"] = dimension["tier"]
+        self.read_dimensions()
         known = {**JOB, **SYSTEM}
         for name, entry in self.spec.data.items():
+            if name in self.spec.model.parameters:
+                raise entry.fail(f"{name!r} is a parameter of this model", "give its value under 'design:'")
             if name not in known:
                 raise entry.fail(f"unknown datum {name!r}", nearest(name, known))
             if not isinstance(entry.value, str | int | float):
@@ -141,10 +160,37 @@ class _Binding:
             raise SpecError("the job gives no global_batch", where=self.spec.where, hint="job: {global_batch: 2048}")
         return workload
 
+    def read_dimensions(self) -> None:
+        """Collect what the system gives per dimension, or once, and is no parameter of the model."""
+        system, parameters = self.spec.system, self.spec.model.parameters
+        self.data |= {name: value for name, value in system.collectives.items() if name not in parameters}
+        for d, dimension in enumerate(system.dimensions):
+            given = {name: dimension[key] for name, key in _FROM_DIMENSION.items() if key in dimension}
+            self.data |= {f"{name}[{d}]": value for name, value in given.items() if name not in parameters}
+            if "tier" in dimension:
+                self.data[f"tier[{d}]"] = dimension["tier"]
+
     @cached_property
     def units(self) -> dict[str, Unit]:
         units = {name: datum.unit for name, datum in {**JOB, **SYSTEM}.items()}
-        return {**units, "latency": Unit.TIME}
+        return {**units, "latency": Unit.TIME, "bandwidth": Unit.BYTES_PER_S}
+
+    @cached_property
+    def sizes(self) -> dict[str, int]:
+        """The size of each index of the model."""
+        sizes = {}
+        for index, datum in self.spec.model.indices.items():
+            size, where = self.data.get(datum), replace(self.spec.model.where, key=f"indices.{index}")
+            if not isinstance(size, int):
+                numbers = [name for name, value in self.data.items() if isinstance(value, int)]
+                hint = nearest(datum, numbers)
+                raise SpecError(f"the index {index!r} needs the number {datum!r}", where=where, hint=hint)
+            if size > MAX_MEMBERS:
+                raise LimitError(
+                    f"the index {index!r} has {size:,} members", where=where, hint=f"at most {MAX_MEMBERS:,}"
+                )
+            sizes[index] = size
+        return sizes
 
     # --- columns ----------------------------------------------------------------------------------------------
 
@@ -181,16 +227,11 @@ class _Binding:
 
     def size_of(self, parameter: ParameterSpec) -> int | None:
         """Return how many members a family has; None for a scalar parameter."""
-        if parameter.per is None:
-            return None
-        datum = self.spec.model.indices[parameter.per]
-        size = self.data.get(datum)
-        if not isinstance(size, int):
-            raise SpecError(f"the index {parameter.per!r} needs the datum {datum!r}", where=parameter.where)
-        return size
+        return None if parameter.per is None else self.sizes[parameter.per]
 
     def columns(self) -> tuple[Column, ...]:
         """Return every column with its values: one value when fixed, the domain and the system's own when free."""
+        self.check_names()
         self.read_baseline()
         free = self.free_names()
         fixed = self.read_fixes()
@@ -200,9 +241,12 @@ class _Binding:
             for index in range(1 if size is None else size):
                 name = parameter.name if size is None else f"{parameter.name}[{index}]"
                 values = self.values_of(parameter, name)
+                check_knob(parameter.name, values, parameter.where)
                 self.categories[name] = frozenset(value for value in values if isinstance(value, str))
                 if name in fixed:
-                    values = (self.inside(fixed[name], values, parameter, name),)
+                    if fixed[name] not in values:
+                        raise _outside(fixed[name], values, parameter, name, Where("--fix"))
+                    values = (fixed[name],)
                 elif name not in free:
                     if name not in self.baseline:
                         raise SpecError(
@@ -217,24 +261,28 @@ class _Binding:
                 )
         return tuple(columns)
 
+    def check_names(self) -> None:
+        """Refuse a parameter with the name of a datum or a quantity: a rule could mean either."""
+        taken = {name.partition("[")[0] for name in self.data} | {*SIMULATED, *QUANTITIES, *NETWORK_QUANTITIES}
+        for name, parameter in self.spec.model.parameters.items():
+            if name in taken:
+                raise SpecError(
+                    f"{name!r} already names a number of the instance", where=parameter.where, hint="call it otherwise"
+                )
+
     def values_of(self, parameter: ParameterSpec, name: str) -> tuple[Value, ...]:
         """Return the model's values and the instance's own (DESIGN: full stack holds every single-stack space)."""
         values = parameter.domain.resolve(self.data, parameter.where)
         own = self.baseline.get(name)
         if own is None or own in values:
             return values
-        if isinstance(own, str):
+        numbers = [value for value in values if isinstance(value, int)]
+        if isinstance(own, str) and not numbers and name not in self.places:
             return (*values, own)
-        return tuple(sorted([*(value for value in values if isinstance(value, int)), own]))
-
-    def inside(self, value: Value, values: tuple[Value, ...], parameter: ParameterSpec, name: str) -> Value:
-        if value not in values:
-            column = Column(name, parameter.name, None, parameter.stack, parameter.unit, values, True)
-            shown = ", ".join(column.show(allowed) for allowed in values[:30])
-            raise SpecError(
-                f"{column.show(value)} is not in the domain of {name!r}", where=Where("--fix"), hint=f"allowed: {shown}"
-            )
-        return value
+        if isinstance(own, str) or not numbers or (own < 1 <= min(numbers)):
+            where = self.places.get(name, replace(self.spec.where, key="system"))
+            raise _outside(own, values, parameter, name, where)
+        return tuple(sorted([*numbers, own]))
 
     def read_baseline(self) -> None:
         """Collect the value each column has when it is not free: from the system, then from `design:`."""
@@ -249,7 +297,9 @@ class _Binding:
         for name, entry in self.spec.design.items():
             if name not in parameters:
                 raise entry.fail(f"unknown parameter {name!r}", nearest(name, parameters))
-            self.baseline |= self.read_design(parameters[name], entry)
+            own = self.read_design(parameters[name], entry)
+            self.baseline |= own
+            self.places |= dict.fromkeys(own, entry.where)
 
     def read_design(self, parameter: ParameterSpec, entry: Entry) -> dict[str, Value]:
         size = self.size_of(parameter)
@@ -266,9 +316,7 @@ class _Binding:
             parameter = self.spec.model.parameters.get(name.partition("[")[0])
             members = self.members(name, "--fix")
             assert parameter is not None
-            value = read_value(
-                Entry(text if not text.isdigit() else int(text), Where("--fix", key=name), {}), parameter.unit
-            )
+            value = read_value(Entry(text, Where("--fix", key=name), {}), parameter.unit)
             fixed |= dict.fromkeys(members, value)
         return fixed
 
@@ -287,15 +335,15 @@ class _Binding:
             where = Where("--require")
             name = "required" if len(self.edits.require) == 1 else f"required_{number}"
             rules[name] = Rule(name, text, parse_rule(text, where), "asked for on the command line", where)
+        kept = (rule for name, rule in rules.items() if name not in self.edits.without)
+        uses_cost = "network_cost" in self.objective or any("network_cost" in rule.text for rule in kept)
+        if uses_cost and PRICED not in rules and self.spec.system.prices:
+            text, why = "unpriced_blocks == 0", "a block without a price in its tier has no cost"
+            rules[PRICED] = Rule(PRICED, text, parse_rule(text), why, self.spec.where)
         for name in self.edits.without:
             if name not in rules:
                 raise SpecError(f"there is no rule {name!r}", where=Where("--without"), hint=nearest(name, rules))
             del rules[name]
-        uses_cost = "network_cost" in self.objective or any("network_cost" in rule.text for rule in rules.values())
-        if uses_cost and PRICED not in rules and PRICED not in self.edits.without and self.spec.system.prices:
-            text = "unpriced_blocks == 0"
-            why = "a block without a price in its tier has no cost"
-            rules[PRICED] = Rule(PRICED, text, parse_rule(text), why, self.spec.where)
         return rules
 
     def constraints(
@@ -313,8 +361,8 @@ class _Binding:
             units=self.units,
             families={name: tuple(members) for name, members in families.items()},
             quantities=quantities,
-            indices={index: int(self.data[datum]) for index, datum in self.spec.model.indices.items()},
-            categories=self.categories,
+            indices=self.sizes,
+            categories={**_DATA_CATEGORIES, **self.categories},
         )
         bound = [
             Constraint(rule.name, rule.text, bind_rule(rule.syntax, rule.text, names, rule.where), rule.why, rule.where)
@@ -328,12 +376,24 @@ class _Binding:
         job = {**self.data, "sequence": self.data["seq"]}
         for name in QUANTITIES:
             quantities[name] = QUANTITIES.get(name)(self.workload, job, names)
-        if "bandwidth[0]" in names:
+        known = {*names, *self.data}
+        if "bandwidth[0]" in known:
             quantities["total_bandwidth"] = total_bandwidth(self.dimensions)
         tiers = [self.data.get(f"tier[{d}]") for d in range(self.dimensions)]
-        if self.spec.system.prices and "topology[0]" in names and all(isinstance(tier, str) for tier in tiers):
+        if (
+            self.spec.system.prices
+            and {"topology[0]", "bandwidth[0]"} <= known
+            and all(isinstance(tier, str) for tier in tiers)
+        ):
             prices, rule = self.spec.system.prices, str(self.data["price_rule"])
             placed = [str(tier) for tier in tiers]
             quantities["network_cost"] = network_cost(prices, rule, placed, int(self.data["npus"]))
             quantities["unpriced_blocks"] = unpriced_blocks(prices, rule, placed)
         return quantities
+
+
+def _outside(value: Value, values: tuple[Value, ...], parameter: ParameterSpec, name: str, where: Where) -> SpecError:
+    """Return the error of a value that a parameter cannot take."""
+    column = Column(name, parameter.name, None, parameter.stack, parameter.unit, values, True)
+    shown = ", ".join(column.show(allowed) for allowed in values[:30])
+    return SpecError(f"{column.show(value)} is not in the domain of {name!r}", where=where, hint=f"allowed: {shown}")

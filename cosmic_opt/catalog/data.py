@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from cosmic_opt.catalog.instance_file import InstanceSpec
 from cosmic_opt.errors import SpecError, Where, nearest
 from cosmic_opt.psa.domain import Value
+from cosmic_opt.system.collectives import ALGORITHMS
+from cosmic_opt.system.multidim import MULTIDIM
 from cosmic_opt.system.price import SWITCH_LINKS
+from cosmic_opt.system.topology import TOPOLOGIES
 from cosmic_opt.units import Unit, parse
 from cosmic_opt.workloads.training import ATTENTION_KERNELS, RECOMPUTE
 
@@ -60,13 +63,43 @@ SYSTEM: Mapping[str, Datum] = {
     "price_rule": Datum(choices=tuple(SWITCH_LINKS), why="how a switch port is priced"),
 }
 LATENCY = Datum(Unit.TIME, low=0, high=10**15, why="latency of one hop of a dimension")
+KNOBS: Mapping[str, Datum] = {
+    **{name: Datum(high=10**9) for name in ("dp", "tp", "pp", "sp", "chunks", "npus_per_dim")},
+    **{name: JOB[name] for name in ("micro_batch", "recompute", "zero_stage")},
+    "weight_sharded": Datum(low=0, high=1),
+    "bandwidth": Datum(Unit.BYTES_PER_S),
+    "latency": LATENCY,
+    "topology": Datum(choices=TOPOLOGIES.names()),
+    "algorithm": Datum(choices=ALGORITHMS.names()),
+    "multidim": Datum(choices=MULTIDIM),
+}
+"""Parameters that quantities and the simulator read by name: what their values may be."""
 WORKLOAD = ("layers", "hidden", "heads", "kv_heads", "head_dim", "ffn", "vocabulary")
 """Shape fields of a workload that rules may name and `set` may change."""
+
+
+def check_knob(name: str, values: Sequence[Value], where: Where) -> None:
+    """Refuse values without a meaning of a parameter that is read by name; any other parameter is free.
+
+    Raises:
+        SpecError: the first such value, and what is allowed.
+    """
+    if name not in KNOBS:
+        return
+    datum = KNOBS[name]
+    for value in values:
+        if datum.choices and value not in datum.choices:
+            raise SpecError(f"{name!r} cannot be {value!r}", where=where, hint=f"allowed: {', '.join(datum.choices)}")
+        if not datum.choices and not (isinstance(value, int) and datum.low <= value <= datum.high):
+            hint = f"allowed: whole numbers from {datum.low} to {datum.high}"
+            raise SpecError(f"{name!r} cannot be {value!r}", where=where, hint=hint)
 
 
 def read_setting(name: str, text: str, spec: InstanceSpec) -> dict[str, Value]:
     """Return the data that one `--set name=value` changes (a family name sets every member)."""
     where = Where(f"--set {name}")
+    if name.partition("[")[0] in spec.model.parameters:
+        raise SpecError(f"{name!r} is a parameter, not data", where=where, hint=f"use --fix {name}={text}")
     if name in (*JOB, *SYSTEM):
         return {name: {**JOB, **SYSTEM}[name].read(name, text, where)}
     if name in WORKLOAD:
@@ -76,6 +109,4 @@ def read_setting(name: str, text: str, spec: InstanceSpec) -> dict[str, Value]:
         value = LATENCY.read(name, text, where)
         return dict.fromkeys(latencies if name == "latency" else [name], value)
     known = [*JOB, *SYSTEM, *WORKLOAD, "latency", *latencies]
-    if name in spec.model.parameters:
-        raise SpecError(f"{name!r} is a parameter, not data", where=where, hint=f"use --fix {name}={text}")
     raise SpecError(f"unknown datum {name!r}", where=where, hint=nearest(name, known))

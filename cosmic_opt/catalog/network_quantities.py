@@ -11,6 +11,7 @@ from cosmic_opt.psa.quantity import IntArray, Quantity, QuantityTerm, Values
 from cosmic_opt.system.price import TierPrice, dimension_cost_dollars
 from cosmic_opt.units import Unit
 
+NETWORK_QUANTITIES = ("total_bandwidth", "network_cost", "unpriced_blocks")
 UNPRICED_DOLLARS = 10**15
 """What a block without a price counts as, so that no budget admits it; rule `priced` excludes it by name."""
 

@@ -10,6 +10,7 @@ from cosmic_opt.catalog.store import display, read_text, shared_path
 from cosmic_opt.errors import SpecError, Where, nearest
 from cosmic_opt.psa.document import Entry, expect_schema, read_yaml
 from cosmic_opt.psa.domain import Value
+from cosmic_opt.system.collectives import ALGORITHMS
 from cosmic_opt.system.price import TierPrice, parse_prices
 from cosmic_opt.system.topology import TOPOLOGIES
 from cosmic_opt.units import Unit
@@ -17,6 +18,7 @@ from cosmic_opt.units import Unit
 MAX_DIMENSIONS = 8
 DIMENSION_UNITS = {"npus": Unit.NONE, "bandwidth": Unit.BYTES_PER_S, "latency": Unit.TIME}
 DIMENSION_TEXTS = ("topology", "algorithm", "tier")
+COLLECTIVE_SETTINGS = ("scheduling_policy", "chunks", "multidim")
 
 
 @dataclass(frozen=True)
@@ -78,12 +80,12 @@ def read_system(entry: Entry, beside: Path) -> System:
     dimensions = tuple(_dimension(item) for item in fields["dimensions"].items())
     if not 1 <= len(dimensions) <= MAX_DIMENSIONS:
         raise fields["dimensions"].fail(f"{len(dimensions)} dimensions", f"allowed: 1 to {MAX_DIMENSIONS}")
-    collectives = (
-        {key: _plain(value) for key, value in fields["collectives"].mapping().items()}
-        if "collectives" in fields
-        else {}
-    )
+    settings = fields["collectives"].fields(optional=COLLECTIVE_SETTINGS) if "collectives" in fields else {}
+    collectives = {key: _plain(value) for key, value in settings.items()}
     prices = _prices(fields["prices"], path) if "prices" in fields else {}
+    for item, dimension in zip(fields["dimensions"].items(), dimensions, strict=True):
+        if prices and dimension.get("tier", next(iter(prices))) not in prices:
+            raise item.fail(f"no prices for the tier {dimension['tier']!r}", nearest(str(dimension["tier"]), prices))
     return System(fields["name"].text(), read_device(fields["device"], path), prices, dimensions, collectives)
 
 
@@ -92,6 +94,9 @@ def _dimension(entry: Entry) -> Mapping[str, Value]:
     topology = fields["topology"].text()
     if topology not in TOPOLOGIES:
         raise fields["topology"].fail(f"unknown topology {topology!r}", nearest(topology, TOPOLOGIES))
+    if "algorithm" in fields and fields["algorithm"].text() not in ALGORITHMS:
+        algorithm = fields["algorithm"].text()
+        raise fields["algorithm"].fail(f"unknown algorithm {algorithm!r}", nearest(algorithm, ALGORITHMS))
     values: dict[str, Value] = {key: fields[key].text() for key in DIMENSION_TEXTS if key in fields}
     for key, unit in DIMENSION_UNITS.items():
         values[key] = fields[key].quantity(unit) if key == "latency" else positive(fields[key], unit)
@@ -104,13 +109,19 @@ def _prices(entry: Entry, beside: Path) -> Mapping[str, TierPrice]:
     root, _ = open_part("prices", entry, beside)
     fields = root.fields(required=("name", "tiers"), optional=("schema", "source"))
     tiers = {
-        tier: {part: price.value for part, price in parts.mapping().items()}
+        tier: {part: _price(price) for part, price in parts.mapping().items()}
         for tier, parts in fields["tiers"].mapping().items()
     }
     try:
         return parse_prices(tiers)
     except SpecError as error:
         raise SpecError(error.message, where=fields["tiers"].where, hint=error.hint) from None
+
+
+def _price(entry: Entry) -> str | int | float:
+    if not isinstance(entry.value, str | int | float):
+        raise entry.fail("expected a price", "write for example '7.8 $'")
+    return entry.value
 
 
 def positive(entry: Entry, unit: Unit) -> int:
@@ -122,7 +133,7 @@ def positive(entry: Entry, unit: Unit) -> int:
 
 
 def _plain(entry: Entry) -> Value:
-    return entry.text() if isinstance(entry.value, str) else entry.integer()
+    return entry.text() if isinstance(entry.value, str) else entry.integer(low=1)
 
 
 def read_workload(entry: Entry, beside: Path) -> tuple[dict[str, object], Where]:

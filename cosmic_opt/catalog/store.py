@@ -61,11 +61,19 @@ def _resolve(
     if name in known:
         return folder / f"{name}.yaml"
     own = Path(name) if beside is None else beside.parent / name
-    if name.endswith((".yaml", ".yml")) or own.is_file():
-        if not own.is_file():
+    if name.endswith((".yaml", ".yml")) or _is_file(own):
+        if not _is_file(own):
             raise SpecError(f"there is no file {name!r}", where=where, hint=nearest(name, known))
         return own
     raise SpecError(f"unknown {kind} {name!r}", where=where, hint=nearest(name, known))
+
+
+def _is_file(path: Path) -> bool:
+    """Tell whether a path is a file; a name no file system could hold is none."""
+    try:
+        return path.is_file()
+    except OSError:
+        return False
 
 
 def read_text(path: Path) -> str:

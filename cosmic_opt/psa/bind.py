@@ -39,7 +39,7 @@ class Names:
 
     `families` maps a parameter or datum with one member per index to its member names, in order.
     `indices` maps an index ("dim") to its size. `categories` gives every category a column could have had before
-    it was fixed, so that a rule reads the same whatever is fixed.
+    it was fixed, and a datum before it was given, so that a rule reads the same whatever is fixed.
     """
 
     columns: Mapping[str, ColumnTerm]
@@ -239,23 +239,18 @@ class _Binder:
         return self.apply(operator, [left, right], at)
 
     def _categories(self, syntax: Syntax, loop: Mapping[str, int]) -> frozenset[str] | None:
-        """Return the categories `syntax` may take, when it is a categorical column or datum."""
-        column: str | None = None
+        """Return the categories `syntax` may take, when it is a categorical column or datum, or a family of them."""
+        members: tuple[str, ...] = ()
         if isinstance(syntax, Name) and syntax.name not in loop:
-            column = syntax.name
-        elif isinstance(syntax, Index) and syntax.name in self.names.families:
-            column = self.names.families[syntax.name][0]
-        if column is None:
-            return None
-        if column in self.names.columns:
-            members = [column]
-            if isinstance(syntax, Index):
-                members = [member for member in self.names.families[syntax.name] if member in self.names.columns]
-            values = {value for member in members for value in self.names.columns[member].values}
-            texts = frozenset(value for value in values if isinstance(value, str))
-            return texts.union(*(self.names.categories.get(member, frozenset()) for member in members)) or None
-        datum = self.names.data.get(column)
-        return frozenset({datum}) if isinstance(datum, str) else None
+            members = (syntax.name,)
+        elif isinstance(syntax, Index):
+            members = self.names.families.get(syntax.name, ())
+        names, texts = self.names, set[str]()
+        for member in members:
+            values = names.columns[member].values if member in names.columns else (names.data.get(member),)
+            texts.update(value for value in values if isinstance(value, str))
+            texts |= names.categories.get(member, frozenset())
+        return frozenset(texts) or None
 
     def _check_units(self, operator: str, terms: list[Term], at: int) -> None:
         """Refuse a sum or comparison of different units; a bare number stands for base units except for time."""
@@ -263,6 +258,10 @@ class _Binder:
         if len(units) > 1:
             shown = " and ".join(sorted(unit.value for unit in units))
             raise self.fail(at, f"{operator!r} mixes {shown}", "compare numbers of one unit")
+        if units and any(not _is_measured(term) for term in terms):
+            shown = units.pop().value
+            hint = "give the parameter a unit, or compare it with a bare number"
+            raise self.fail(at, f"{operator!r} mixes {shown} and a number without a unit", hint)
         bare = [term for term in terms if isinstance(term, Constant) and term.unit is Unit.NONE and term.value != 0]
         if Unit.TIME in units and bare:
             raise self.fail(at, f"{bare[0].value} needs a unit of time", f"write for example {bare[0].value} s")
@@ -284,6 +283,15 @@ class _Binder:
         if isinstance(term, Constant) and isinstance(term.value, int) and term.value.bit_length() > MAX_BITS:
             raise self.fail(at, f"the number is beyond 2^{MAX_BITS}")
         return term
+
+
+def _is_measured(term: Term) -> bool:
+    """Tell whether a term has a unit, or may have: a constant, or something made of terms with units."""
+    if isinstance(term, Constant) or term.unit is not Unit.NONE:
+        return True
+    return isinstance(term, Apply) and any(
+        part.unit is not Unit.NONE or (isinstance(part, Apply) and _is_measured(part)) for part in term.operands
+    )
 
 
 def _unit_of(operator: str, operands: list[Term]) -> Unit:

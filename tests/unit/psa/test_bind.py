@@ -95,6 +95,8 @@ def bound(text: str) -> Term:
         ("delay // delay == 3", "((delay // delay) == 3)"),
         ("2 * delay <= 3 s", "((2 * delay) <= 3000000000000)"),
         ("tp % 3 == 1", "((tp % 3) == 1)"),
+        ("memory <= tp * 2 GB", "((memory + 80) <= (tp * 2000000000))"),
+        ("bandwidth[0] * delay <= 5 GB", "((bandwidth[0] * delay) <= 5000000000)"),
     ],
 )
 def test_rule_is_bound_to(text: str, expected: str) -> None:
@@ -141,6 +143,14 @@ def test_rule_is_bound_to(text: str, expected: str) -> None:
         ("memory <= 24 GB/s", "'<=' mixes B and B/s", 7, "compare numbers of one unit"),
         ("bandwidth[0] + memory > 0", "'+' mixes B and B/s", 13, "compare numbers of one unit"),
         ("max(delay, memory) > 0", "'max' mixes B and ps", 0, "compare numbers of one unit"),
+        (
+            "tp <= 5 GB",
+            "'<=' mixes B and a number without a unit",
+            3,
+            "give the parameter a unit, or compare it with a bare number",
+        ),
+        ("sum(bandwidth) >= tp * pp", "'>=' mixes B/s and a number without a unit", 15, None),
+        ("delay + tp > 0", "'+' mixes ps and a number without a unit", 6, None),
         ("delay <= 5", "5 needs a unit of time", 6, "write for example 5 s"),
         ("step_time <= 5", "5 needs a unit of time", 10, "write for example 5 s"),
         ("step_time * 2 <= 5 s", "a simulated quantity can only be compared", 10, "write for example step_time <= 2 s"),
