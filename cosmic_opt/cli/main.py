@@ -13,6 +13,7 @@ import typer
 
 from cosmic_opt.cli import collective, count, designs, listing, optimise, simulate, solve, validate, validation, what_if
 from cosmic_opt.cli.exits import BAD_INPUT, BUG, DONE, INFEASIBLE, INTERRUPTED, LIMIT
+from cosmic_opt.cli.options import ReaderGoneError
 from cosmic_opt.errors import CosmicError, InfeasibleError, LimitError, SpecError
 
 EXITS: tuple[tuple[type[CosmicError], int], ...] = (
@@ -62,7 +63,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         code = BAD_INPUT
     except (KeyboardInterrupt, typer.Abort):
         code = INTERRUPTED
-    except BrokenPipeError:
+    except (BrokenPipeError, ReaderGoneError):
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         code = DONE
     except MemoryError:

@@ -128,8 +128,19 @@ def _refuse_contradictions(edits: Edits) -> None:
         raise SpecError(f"{both[0]!r} is fixed and freed", where=Where("--fix"), hint="keep one of the two")
 
 
+class ReaderGoneError(Exception):
+    """Whoever read stdout has closed it."""
+
+
 class Command(typer.core.TyperCommand):
     """A command that refuses an option given twice, instead of keeping the last one."""
+
+    def invoke(self, ctx: typer.Context) -> int:  # type: ignore[override]
+        """Run, and report a closed pipe as something else than an error of a file."""
+        try:
+            return int(super().invoke(ctx))
+        except BrokenPipeError:
+            raise ReaderGoneError from None
 
     def parse_args(self, ctx: typer.Context, args: list[str]) -> list[str]:  # type: ignore[override]
         """Parse, after a look at what is repeated."""

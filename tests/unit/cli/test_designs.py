@@ -114,7 +114,7 @@ def test_a_failure_while_writing_leaves_nothing_behind(tmp_path: Path, monkeypat
     assert list(tmp_path.iterdir()) == []
 
 
-@pytest.mark.parametrize("name", ["a.parquet", "a", ".csv.gz", "nowhere/a.csv", ""])
+@pytest.mark.parametrize("name", ["a.txt", "a", ".csv.gz", "nowhere/a.csv", ""])
 def test_a_target_that_cannot_be_is_refused_before_any_work(name: str, tmp_path: Path) -> None:
     done = run("enumerate", LLAMA, "--out", str(tmp_path / name))
     assert done.code == 2
