@@ -275,14 +275,20 @@ class _Binder:
             raise self.fail(at, "a simulated quantity can only be compared", "write for example step_time <= 2 s")
         if operator in ("+", "min", "max"):
             self._check_units(operator, operands, at)
-        if operator in ("//", "%"):
-            low, high = interval(operands[1])
-            if low <= 0 <= high:
-                raise self.fail(at, f"{operator!r} may divide by zero", "the divisor must exclude 0")
+        if operator in ("//", "%") and _may_be_zero(operands[1]):
+            raise self.fail(at, f"{operator!r} may divide by zero", "the divisor must exclude 0")
         term = fold(Apply(operator, tuple(_flatten(operator, operands)), _unit_of(operator, operands)))
         if isinstance(term, Constant) and isinstance(term.value, int) and term.value.bit_length() > MAX_BITS:
             raise self.fail(at, f"the number is beyond 2^{MAX_BITS}")
         return term
+
+
+def _may_be_zero(term: Term) -> bool:
+    """Tell whether a number may be zero: exactly for a column, by its bounds otherwise."""
+    if isinstance(term, ColumnTerm):
+        return 0 in term.values
+    low, high = interval(term)
+    return low <= 0 <= high
 
 
 def _is_measured(term: Term) -> bool:

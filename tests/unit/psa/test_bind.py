@@ -16,6 +16,7 @@ DIMS = 3
 COLUMNS = {
     "tp": ColumnTerm("tp", (1, 2, 4), Unit.NONE),
     "pp": ColumnTerm("pp", (0, 1, 2), Unit.NONE),
+    "shift": ColumnTerm("shift", (-2, 3), Unit.NONE),
     "flag": ColumnTerm("flag", (0, 1), Unit.NONE),
     "policy": ColumnTerm("policy", ("lifo", "fifo"), Unit.NONE),
     "red": ColumnTerm("red", (1, 2), Unit.NONE),
@@ -95,6 +96,7 @@ def bound(text: str) -> Term:
         ("delay // delay == 3", "((delay // delay) == 3)"),
         ("2 * delay <= 3 s", "((2 * delay) <= 3000000000000)"),
         ("tp % 3 == 1", "((tp % 3) == 1)"),
+        ("tp % shift == 1", "((tp % shift) == 1)"),
         ("memory <= tp * 2 GB", "((memory + 80) <= (tp * 2000000000))"),
         ("bandwidth[0] * delay <= 5 GB", "((bandwidth[0] * delay) <= 5000000000)"),
     ],
