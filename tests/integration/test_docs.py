@@ -1,0 +1,110 @@
+"""The pages under docs/ say what the program does: their commands are run and their tables checked."""
+
+from __future__ import annotations
+
+import re
+import shlex
+from pathlib import Path
+
+import pytest
+import typer.main
+
+from cosmic_opt.cli.main import build_app
+from tests.unit.cli.running import run
+
+DOCS = Path(__file__).resolve().parents[2] / "docs"
+TABLE1 = "cosmic/table1-1024"
+MASKS = ((r"(counted by \w+ in) \S+ s", r"\1 T"), (r"(designs scored,) \S+ s;", r"\1 T;"))
+
+
+def masked(text: str) -> str:
+    """Return text without the seconds that this run took."""
+    for pattern, shown in MASKS:
+        text = re.sub(pattern, shown, text)
+    return text.rstrip()
+
+
+def blocks(page: str, language: str) -> list[str]:
+    text = (DOCS / page).read_text(encoding="utf-8")
+    return re.findall(rf"^```{language}\n(.*?)^```$", text, re.MULTILINE | re.DOTALL)
+
+
+def rows(page: str, header: str) -> list[list[str]]:
+    """Return the cells of the table whose header line starts with `header`."""
+    lines = (DOCS / page).read_text(encoding="utf-8").splitlines()
+    start = lines.index(next(line for line in lines if line.startswith(header))) + 2
+    found = []
+    for line in lines[start:]:
+        if not line.startswith("|"):
+            break
+        found.append([cell.strip() for cell in line.strip("|").split(" | ")])
+    return found
+
+
+def test_every_command_of_the_quickstart_prints_what_the_page_shows(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    (instance,) = blocks("quickstart.md", "yaml")
+    Path("my-cluster.yaml").write_text(instance, encoding="utf-8")
+    consoles = blocks("quickstart.md", "console")
+    assert len(consoles) >= 6
+    for console in consoles:
+        line, _, expected = console.partition("\n")
+        assert line.startswith("$ cosmic-opt ")
+        done = run(*shlex.split(line.removeprefix("$ cosmic-opt ")))
+        assert masked(done.out) == masked(expected), line
+
+
+@pytest.mark.parametrize(("rule", "count", "meaning"), rows("rule-language.md", "| rule | feasible"))
+def test_each_rule_of_the_page_counts_what_it_says(rule: str, count: str, meaning: str) -> None:
+    done = run("count", TABLE1, "--require", rule.strip("`"), "--json")
+    assert f"{done.keys['value']:,}" == count, meaning
+
+
+@pytest.mark.parametrize(("rule", "why"), rows("rule-language.md", "| refused | why"))
+def test_each_refused_rule_of_the_page_is_refused_with_a_hint(rule: str, why: str) -> None:
+    done = run("count", TABLE1, "--require", rule.strip("`"))
+    assert done.code == 2, why
+    assert "hint:" in done.err
+
+
+def test_the_quantities_of_the_page_are_those_of_an_instance() -> None:
+    from cosmic_opt.api import Problem
+
+    quantities = Problem.load(TABLE1).parameter_set.quantities
+    table = {name.strip("`"): unit for name, unit, _ in rows("rule-language.md", "| quantity | unit")}
+    symbols = {"byte": "B", "byte/s": "B/s", "dollar": "$", "picosecond": "ps", "1": "1"}
+    assert {name: symbols[unit] for name, unit in table.items()} == {n: q.unit.value for n, q in quantities.items()}
+
+
+def test_every_command_and_option_is_documented() -> None:
+    text = (DOCS / "cli.md").read_text(encoding="utf-8")
+    commands = typer.main.get_command(build_app()).commands  # type: ignore[attr-defined]
+    for name, command in commands.items():
+        assert f"## {name}" in text, name
+        for parameter in command.params:
+            for option in parameter.opts:
+                if option.startswith("--") and option != "--help":
+                    assert f"`{option}" in text, (name, option)
+
+
+JSON_RUNS = {
+    "count": ("count", "llama3-405b/h100-16k"),
+    "validate": ("validate", "llama3-405b/h100-16k"),
+    "simulate": ("simulate", "llama3-405b/h100-16k"),
+    "solve": ("solve", "llama3-405b/h100-16k", "--quiet"),
+    "list": ("list",),
+    "collective": (
+        *("collective", "--topology", "ring", "--npus", "4"),
+        *("--bandwidth", "1GB/s", "--latency", "1us", "--size", "1MB"),
+    ),
+}
+
+
+@pytest.mark.parametrize("command", JSON_RUNS)
+def test_every_json_key_is_documented(command: str) -> None:
+    text = (DOCS / "cli.md").read_text(encoding="utf-8")
+    section = text.split(f"\n## {command}\n")[1].split("\n## ")[0] + text.split("\n## ")[1]
+    for key in run(*JSON_RUNS[command], "--json").keys.keys() - {"schema"}:
+        assert f"`{key}`" in section, key
