@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import json
 import os
+import resource
 import signal
 import subprocess
 import sys
-import time
 from pathlib import Path
 
 import pytest
@@ -45,12 +45,16 @@ def test_exact_answers_load_no_heavy_library(arguments: tuple[str, ...]) -> None
     assert json.loads(done.stdout.splitlines()[-1]) == [0, []]
 
 
-def test_count_of_ten_trillion_designs_takes_less_than_a_second() -> None:
+def test_count_of_ten_trillion_designs_takes_less_than_a_second_of_processor_time() -> None:
+    def spent() -> float:
+        usage = resource.getrusage(resource.RUSAGE_CHILDREN)
+        return usage.ru_utime + usage.ru_stime
+
     seconds = []
     for _ in range(3):
-        start = time.perf_counter()
+        start = spent()
         assert run("count", TABLE1).returncode == 0
-        seconds.append(time.perf_counter() - start)
+        seconds.append(spent() - start)
     assert min(seconds) < 1.0
 
 
