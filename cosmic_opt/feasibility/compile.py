@@ -8,7 +8,7 @@ variable elimination run forward; its width is the number of states of a layer.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 from numpy.typing import NDArray
@@ -38,6 +38,10 @@ class Layer:
     child: IntArray
     parents: int
     children: int
+
+    def take(self, keep: NDArray[np.bool_]) -> Layer:
+        """Return the layer with only the arcs to keep; nodes keep their numbers."""
+        return replace(self, parent=self.parent[keep], code=self.code[keep], child=self.child[keep])
 
 
 def compile_layers(model: LoweredModel, order: Sequence[int]) -> list[Layer]:

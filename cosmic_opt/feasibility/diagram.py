@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
@@ -57,6 +57,30 @@ class Diagram:
         self._descend(codes, nodes, ranks, 0)
         return codes
 
+    def rank(self, codes: NDArray[np.int32]) -> Counts:
+        """Return the rank of each path (codes in the order of `order`); the inverse of `unrank`.
+
+        Raises:
+            KeyError: a row is no path of the diagram; the argument is its position.
+        """
+        ranks = np.zeros(len(codes), dtype=self.counts[0].dtype)
+        nodes = np.zeros(len(codes), dtype=np.int64)
+        for position, layer in enumerate(self.layers):
+            arcs = self._arcs(layer, nodes, codes[:, position])
+            below = self.counts[position + 1][layer.child]
+            before = np.cumsum(below) - below
+            ranks = ranks + before[arcs] - before[np.searchsorted(layer.parent, nodes)]
+            nodes = layer.child[arcs]
+        return ranks
+
+    def restrict(self, allowed: Mapping[int, NDArray[np.integer]]) -> Diagram:
+        """Return the diagram of the paths whose code of each given column is among those allowed."""
+        kept = []
+        for layer in self.layers:
+            keep = np.isin(layer.code, allowed[layer.column]) if layer.column in allowed else None
+            kept.append(layer if keep is None else layer.take(keep))
+        return with_counts(self.order, kept, self.counts[0].dtype)
+
     def resample(self, codes: NDArray[np.int32], start: int, rng: np.random.Generator) -> NDArray[np.int32]:
         """Return paths that agree with `codes` before layer `start` and are uniform from there on."""
         result = codes.copy()
@@ -69,10 +93,20 @@ class Diagram:
         """Return the node that each path reaches before layer `stop`."""
         nodes = np.zeros(len(codes), dtype=np.int64)
         for position, layer in enumerate(self.layers[:stop]):
-            stride = int(layer.code.max(initial=0)) + 1
-            keys = layer.parent * stride + layer.code
-            nodes = layer.child[np.searchsorted(keys, nodes * stride + codes[:, position])]
+            nodes = layer.child[self._arcs(layer, nodes, codes[:, position])]
         return nodes
+
+    @staticmethod
+    def _arcs(layer: Layer, nodes: NDArray[np.int64], codes: NDArray[np.int32]) -> NDArray[np.int64]:
+        """Return the arc that leaves each node with each code."""
+        stride = int(max(layer.code.max(initial=0), codes.max(initial=0))) + 1
+        keys = layer.parent * stride + layer.code
+        wanted = nodes * stride + codes
+        arcs = np.minimum(np.searchsorted(keys, wanted), max(0, len(keys) - 1))
+        missing = np.flatnonzero(keys[arcs] != wanted) if len(keys) else np.arange(len(codes))
+        if len(missing):
+            raise KeyError(int(missing[0]))
+        return arcs
 
     def _descend(self, codes: NDArray[np.int32], nodes: NDArray[np.int64], ranks: Counts, start: int) -> None:
         """Fill `codes` from layer `start` on with the path of each rank below each node."""
@@ -116,14 +150,17 @@ def build_diagram(model: LoweredModel, order: Sequence[int]) -> Diagram:
         grid *= max(1, len(model.allowed[column]))
     widest = max((len(layer.parent) for layer in layers), default=1)
     dtype: type = np.int64 if grid * max(1, widest) < 2.0**62 else object
+    return with_counts(order, layers, dtype)
+
+
+def with_counts(order: Sequence[int], layers: Sequence[Layer], dtype: Any) -> Diagram:
+    """Return the diagram of layers with the completions of every node counted, and dead ends removed."""
     counts: list[Counts] = [np.ones(layers[-1].children, dtype=dtype)]
     kept: list[Layer] = []
     for layer in reversed(layers):
         below = counts[0][layer.child]
         alive = np.asarray(below > 0, dtype=np.bool_)
-        trimmed = Layer(
-            layer.column, layer.parent[alive], layer.code[alive], layer.child[alive], layer.parents, layer.children
-        )
+        trimmed = layer.take(alive)
         total: Counts = np.zeros(layer.parents, dtype=dtype)
         np.add.at(total, trimmed.parent, below[alive])
         counts.insert(0, total)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Collection, Iterator
+from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass
 
 import numpy as np
@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 from cosmic_opt.errors import LimitError
 from cosmic_opt.feasibility.diagram import Diagram, build_diagram, random_below
 from cosmic_opt.feasibility.order import elimination_order
+from cosmic_opt.ir.check import complete
 from cosmic_opt.ir.model import LoweredModel
 from cosmic_opt.ir.passes.split import components
 
@@ -57,6 +58,32 @@ class FeasibleSet:
             wanted = digit.astype(diagram.counts[0].dtype)
             codes[:, list(diagram.order)] = diagram.unrank(wanted)
         return codes[:, : self.model.designs]
+
+    def rank(self, designs: Codes) -> list[int]:
+        """Return the rank of each design; the inverse of `unrank`.
+
+        Raises:
+            KeyError: a design is not feasible; the argument is its position.
+        """
+        codes, covered = complete(self.model, designs)
+        covered &= self.size > 0
+        if not covered.all():
+            raise KeyError(int(np.flatnonzero(~covered)[0]))
+        ranks: NDArray[np.object_] = np.zeros(len(codes), dtype=object)
+        for diagram in self.diagrams:
+            ranks = ranks * diagram.size + diagram.rank(codes[:, list(diagram.order)]).astype(object)
+        return [int(rank) for rank in ranks]
+
+    def given(self, allowed: Mapping[int, Collection[int]]) -> FeasibleSet:
+        """Return the feasible designs whose code of each given column is among those allowed.
+
+        Its size is the conditional count, its samples are conditional samples; nothing is compiled again.
+        """
+        codes = {column: np.array(sorted(values), dtype=np.int32) for column, values in allowed.items()}
+        diagrams = [
+            diagram.restrict(codes) if codes.keys() & set(diagram.order) else diagram for diagram in self.diagrams
+        ]
+        return FeasibleSet(self.model, tuple(diagrams))
 
     def sample(self, count: int, rng: np.random.Generator) -> Codes:
         """Return `count` independent, uniform designs."""
