@@ -116,6 +116,10 @@ class _Run:
             left -= len(batch)
             agent.tell(batch, self._score(batch))
 
+    def evaluations_left(self) -> int:
+        """Return how many evaluations the budget still holds."""
+        return NO_LIMIT if self.budget.evaluations is None else max(0, self.budget.evaluations - self.evaluations)
+
     def offer(self, designs: Sequence[Mapping[str, Value]]) -> None:
         """Score the given designs that are members of the problem."""
         columns = self.instance.parameter_set.columns
@@ -200,8 +204,7 @@ def solve(
 def _agent_alone(run: _Run, agent: str) -> Outcome:
     if run.budget.evaluations is None and run.budget.seconds is None:
         raise SpecError("an agent alone never stops by itself", hint="give --evaluations 10000 or --time-limit 60")
-    evaluations = NO_LIMIT if run.budget.evaluations is None else run.budget.evaluations
-    run.use_agent(agent, evaluations)
+    run.use_agent(agent, run.evaluations_left())
     status = SolveStatus.UNKNOWN if run.best_value is None else SolveStatus.FEASIBLE
     stop = Stop.TIME if run.budget.out_of_time() else Stop.EVALUATIONS
     return run.outcome(status, stop, None, 0, 0)
@@ -209,7 +212,7 @@ def _agent_alone(run: _Run, agent: str) -> Outcome:
 
 def _hybrid(run: _Run) -> Outcome:
     for name, evaluations in WARM_START:
-        run.use_agent(name, min(evaluations, run.space.size))
+        run.use_agent(name, min(evaluations, run.space.size, run.evaluations_left()))
         run.log(LogLine(run.budget.elapsed(), 0, 0, run.best_value, None, run.evaluations, f"{name} agent"))
     instance, scorer = run.instance, run.scorer
     space = build_space(instance.parameter_set, run.model, scorer.simulator, instance.dimensions, scorer.objective)
@@ -220,7 +223,7 @@ def _hybrid(run: _Run) -> Outcome:
     total = len(space.regions)
     run.log(LogLine(run.budget.elapsed(), 0, total, frontier.value, frontier.bound, run.evaluations, "regions bounded"))
     stop = Stop.PROVED
-    limit = NODE_LIMIT if run.budget.evaluations is None else max(0, run.budget.evaluations - run.evaluations)
+    limit = min(NODE_LIMIT, run.evaluations_left())
     logged = frontier.value
     for number, progress in enumerate(frontier.run(limit), 1):
         if progress.incumbent != logged or number & (number - 1) == 0:

@@ -17,8 +17,8 @@ Function = TypeVar("Function", bound=Callable[..., Any])
 def jit(function: Function) -> Function:
     """Compile `function` in nopython mode; its compiled form is kept on disk where that is possible.
 
-    numba looks for a changed source in the function's own file only. A kernel here may inline one of this
-    package, so the cache entry also carries a digest of every source file of the package.
+    numba looks for a changed source in the function's own file only. A kernel may inline functions of this package
+    and of its own, so the cache entry also carries a digest of every source file of both.
     """
     return _compile(function, forceinline=False)
 
@@ -32,7 +32,7 @@ def jit_inline(function: Function) -> Function:
 
 
 def _compile(function: Function, *, forceinline: bool) -> Function:
-    function.__qualname__ = f"{function.__qualname__}_{_sources_digest()}_{_file_digest(function)}"
+    function.__qualname__ = f"{function.__qualname__}_{_digest(Path(__file__).parent)}_{_own_digest(function)}"
     options = {"error_model": "numpy", "nogil": True, "forceinline": forceinline}
     compiler: Any = numba.njit
     try:
@@ -41,19 +41,14 @@ def _compile(function: Function, *, forceinline: bool) -> Function:
         return cast(Function, compiler(**options)(function))
 
 
+def _own_digest(function: Callable[..., Any]) -> str:
+    path = sys.modules[function.__module__].__file__
+    return _digest(Path(path).parent) if path else "interactive"
+
+
 @cache
-def _sources_digest() -> str:
+def _digest(package: Path) -> str:
     digest = hashlib.sha256()
-    for path in sorted(Path(__file__).parent.glob("*.py")):
+    for path in sorted(package.glob("*.py")):
         digest.update(path.read_bytes())
     return digest.hexdigest()[:12]
-
-
-def _file_digest(function: Callable[..., Any]) -> str:
-    path = sys.modules[function.__module__].__file__
-    return _digest(path) if path else "interactive"
-
-
-@cache
-def _digest(path: str) -> str:
-    return hashlib.sha256(Path(path).read_bytes()).hexdigest()[:12]

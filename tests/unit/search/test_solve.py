@@ -139,3 +139,10 @@ def test_a_start_design_changes_the_effort_but_not_the_answer() -> None:
     warm = problem.solve(start=[{}, {**optimum, "tp": 3}, optimum])
     assert np.array_equal(warm.design.codes, cold.design.codes)
     assert warm.nodes <= cold.nodes
+
+
+@pytest.mark.parametrize("evaluations", [1, 100, 3000])
+def test_a_small_budget_is_not_overrun(evaluations: int) -> None:
+    outcome = SYSTEM1.solve(budget=Budget(evaluations=evaluations))
+    assert outcome.evaluations + outcome.nodes <= evaluations + 8
+    assert outcome.status is SolveStatus.FEASIBLE
