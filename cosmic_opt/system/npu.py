@@ -26,9 +26,7 @@ class Npu:
         for field in ("peak_flop_per_s", "memory_bytes_per_s", "memory_capacity_bytes"):
             value = getattr(self, field)
             if type(value) is not int or value < 1:
-                raise SpecError(
-                    f"{field} of NPU {self.name!r} is {value!r}", hint="write a positive whole number"
-                )
+                raise SpecError(f"{field} of NPU {self.name!r} is {value!r}", hint="write a positive whole number")
 
     def roofline_ticks(self, flops: int, bytes_moved: int) -> int:
         """Return max(flops / peak, bytes / memory bandwidth), rounded once to the nearest tick.

@@ -34,9 +34,7 @@ FREE = PhaseCost(0, Fraction(0))
 
 
 @lru_cache(maxsize=65536)
-def phase_cost(
-    topology: str, algorithm: str, collective: str, npus: int, extent: int, stride: int
-) -> PhaseCost:
+def phase_cost(topology: str, algorithm: str, collective: str, npus: int, extent: int, stride: int) -> PhaseCost:
     """Return the cost of `collective` in all groups of a block at one time.
 
     A block of `npus` NPUs; a group is `extent` of them, `stride` apart. All npus/extent groups run together
@@ -73,9 +71,7 @@ def send_cost(topology: str, npus: int, stride: int, wrap_extent: int | None = N
     block = TOPOLOGIES.get(topology)
     _checked(npus, 1, 1)
     if stride < 1 or (wrap_extent is not None and wrap_extent < 1):
-        raise SpecError(
-            f"a send over stride {stride}, extent {wrap_extent} means nothing", hint="both are at least 1"
-        )
+        raise SpecError(f"a send over stride {stride}, extent {wrap_extent} means nothing", hint="both are at least 1")
     offset = stride if wrap_extent is None else -(wrap_extent - 1) * stride
     if offset % npus == 0:
         return FREE

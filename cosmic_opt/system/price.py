@@ -43,9 +43,7 @@ def parse_prices(tiers: Mapping[str, Mapping[str, str | int | float]]) -> dict[s
     return {tier: _parse_tier(tier, parts) for tier, parts in tiers.items()}
 
 
-def price_per_gb_per_s(
-    rule: str, prices: Mapping[str, TierPrice], tier: str, topology: str
-) -> Fraction | None:
+def price_per_gb_per_s(rule: str, prices: Mapping[str, TierPrice], tier: str, topology: str) -> Fraction | None:
     """Return the dollars per GB/s of one NPU's bandwidth in a dimension; None if the tier has no such block.
 
     A ring or a fully connected block costs its links. A switch costs `link + switch (+ NIC)` under `libra`,
@@ -83,9 +81,7 @@ def dimension_cost_dollars(
     """
     price = price_per_gb_per_s(rule, prices, tier, topology)
     if npus_total < 0 or bandwidth_bytes_per_s < 0:
-        raise SpecError(
-            f"{npus_total} NPUs with {bandwidth_bytes_per_s} B/s mean nothing", hint="both are at least 0"
-        )
+        raise SpecError(f"{npus_total} NPUs with {bandwidth_bytes_per_s} B/s mean nothing", hint="both are at least 0")
     if price is None:
         return None
     return round(price * npus_total * bandwidth_bytes_per_s / BYTES_PER_GB)
