@@ -15,8 +15,9 @@ import numpy as np
 
 from cosmic_opt.errors import SpecError
 from cosmic_opt.system.collectives import ALGORITHMS
-from cosmic_opt.system.collectives.base import IntArray, Peers
+from cosmic_opt.system.collectives.base import IntArray, Peers, Shifts
 from cosmic_opt.system.topology import TOPOLOGIES
+from cosmic_opt.system.topology.base import Block
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,10 +52,24 @@ def phase_cost(topology: str, algorithm: str, collective: str, npus: int, extent
         repeats[step.peers, step.share] += step.repeat
     hops, load = 0, Fraction(0)
     for (peers, share), repeat in repeats.items():
-        sources, targets = _messages(peers.targets(extent), npus, extent, stride)
-        hops += repeat * block.hops(npus, sources, targets)
-        load += repeat * share * block.busiest_link(npus, sources, targets)
+        step_hops, step_load = _step_cost(block, peers, npus, extent, stride)
+        hops += repeat * step_hops
+        load += repeat * share * step_load
     return PhaseCost(hops, load / block.link_share(npus))
+
+
+def _step_cost(block: Block, peers: Peers, npus: int, extent: int, stride: int) -> tuple[int, Fraction]:
+    """Return the hops of a step and the messages on its busiest link.
+
+    Shifts over a block without distances need no routing, which would cost the square of the group's size.
+    """
+    if isinstance(peers, Shifts):
+        distinct = {offset % extent for offset in peers.offsets}
+        load = block.shift_load(npus, len(distinct))
+        if load is not None and len(distinct) == len(peers.offsets) and 0 not in distinct:
+            return 1, load
+    sources, targets = _messages(peers.targets(extent), npus, extent, stride)
+    return block.hops(npus, sources, targets), block.busiest_link(npus, sources, targets)
 
 
 @lru_cache(maxsize=65536)

@@ -48,6 +48,12 @@ class Block(Protocol):
     def hops(self, npus: int, sources: IntArray, targets: IntArray) -> int:
         """Return the most latencies any of the messages `sources[i] -> targets[i]` is charged."""
 
+    def shift_load(self, npus: int, offsets: int) -> Fraction | None:
+        """Return what `busiest_link` gives when every member of every group sends one message to `offsets` peers.
+
+        The peers are those at different distances in the group. None where the answer depends on the distances.
+        """
+
     def busiest_link(self, npus: int, sources: IntArray, targets: IntArray) -> Fraction:
         """Return the messages that cross the busiest directed link when all are sent at one time.
 

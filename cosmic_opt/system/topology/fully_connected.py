@@ -30,6 +30,10 @@ class FullyConnected:
         """Return 1: peers are neighbours."""
         return int(sources.size > 0)
 
+    def shift_load(self, npus: int, offsets: int) -> Fraction | None:
+        """Return 1: every message has a link of its own."""
+        return Fraction(min(1, offsets))
+
     def busiest_link(self, npus: int, sources: IntArray, targets: IntArray) -> Fraction:
         """Return how often the most frequent pair occurs."""
         return Fraction(int(np.bincount(sources * npus + targets, minlength=1).max()))

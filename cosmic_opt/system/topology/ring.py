@@ -41,6 +41,10 @@ class Ring:
         ahead = (targets - sources) % npus
         return int(np.minimum(ahead, npus - ahead).max(initial=0))
 
+    def shift_load(self, npus: int, offsets: int) -> Fraction | None:
+        """Return None: longer ways cross more links."""
+        return None
+
     def busiest_link(self, npus: int, sources: IntArray, targets: IntArray) -> Fraction:
         """Count in half messages, so that ties stay whole numbers: up and down links apart."""
         ahead = (targets - sources) % npus
