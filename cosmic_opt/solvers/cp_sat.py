@@ -21,6 +21,7 @@ from cosmic_opt.solvers.base import (
     SolveStatus,
     StopReason,
 )
+from cosmic_opt.solvers.interrupt import interruptible
 
 BATCH = 4096
 
@@ -40,7 +41,7 @@ class CpSat:
         if objective is not None:
             encoding.set_objective(objective)
         solver = _solver(limits)
-        status = solver.solve(encoding.cp)
+        status = interruptible(lambda: solver.solve(encoding.cp), solver.stop_search)
         if status == cp_model.INFEASIBLE:
             return SolveResult(SolveStatus.INFEASIBLE, StopReason.PROVED, none)
         if status == cp_model.UNKNOWN:
@@ -74,7 +75,7 @@ class CpSat:
         solver = _solver(limits)
         solver.parameters.enumerate_all_solutions = True
         collector = _Collector(encoding.codes[: model.designs], limits.solutions)
-        status = solver.solve(encoding.cp, collector)
+        status = interruptible(lambda: solver.solve(encoding.cp, collector), solver.stop_search)
         assert status != cp_model.MODEL_INVALID, encoding.cp.validate()
         if status == cp_model.UNKNOWN or (status == cp_model.FEASIBLE and not collector.full):
             raise LimitError("CP-SAT ran out of time before listing every design")
@@ -107,8 +108,10 @@ def _solver(limits: Limits) -> cp_model.CpSolver:
     solver = cp_model.CpSolver()
     solver.parameters.num_workers = 1
     solver.parameters.random_seed = 0
-    if limits.seconds is not None:
-        solver.parameters.max_time_in_seconds = limits.seconds
+    solver.parameters.catch_sigint_signal = False  # it would reset Python's own handler
+    remaining_s = limits.remaining_s()
+    if remaining_s is not None:
+        solver.parameters.max_time_in_seconds = remaining_s
     return solver
 
 

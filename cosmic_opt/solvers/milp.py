@@ -32,6 +32,7 @@ from cosmic_opt.solvers.base import (
     StopReason,
     objective_values,
 )
+from cosmic_opt.solvers.interrupt import interruptible
 from cosmic_opt.solvers.linearise import DIRECT, Goal, Linearisation, Row
 
 ENUMERATION_LIMIT = 500
@@ -156,8 +157,9 @@ def _run(program: Linearisation, goal: Goal | None, limits: Limits) -> _Answer:
     seconds = limits.remaining_s()
     if seconds is not None:
         highs.setOptionValue("time_limit", seconds)
+    highs.HandleUserInterrupt = True
     highs.passModel(lp)
-    highs.run()
+    interruptible(highs.run, highs.cancelSolve)
     status = highs.getModelStatus()
     if status in (highspy.HighsModelStatus.kInfeasible, highspy.HighsModelStatus.kUnboundedOrInfeasible):
         return _Answer(infeasible=True, finished=True)
@@ -183,7 +185,8 @@ class _SilentHighs(highspy.Highs):
         super().enableCallbacks()  # type: ignore[no-untyped-call]
 
 
-_OPTIONS = {
+_OPTIONS: dict[str, str | int | float] = {
+    "presolve": "off",  # tables and products are convex hulls already; presolve takes longer and ignores the time limit
     "threads": 1,
     "random_seed": 0,
     "mip_rel_gap": 0.0,

@@ -2,6 +2,10 @@
 
 from __future__ import annotations
 
+import os
+import signal
+import threading
+
 import numpy as np
 import pytest
 from hypothesis import given, settings
@@ -19,7 +23,7 @@ from cosmic_opt.psa.parameter_set import ParameterSet
 from cosmic_opt.psa.parse import parse_rule
 from cosmic_opt.psa.term import Apply, Term
 from cosmic_opt.solvers import linearise, milp
-from cosmic_opt.solvers.base import Codes, Limits, SolveStatus, StopReason, objective_values
+from cosmic_opt.solvers.base import Codes, Limits, Solver, SolveStatus, StopReason, objective_values
 from cosmic_opt.solvers.cp_sat import CpSat
 from cosmic_opt.solvers.exhaustive import Exhaustive
 from cosmic_opt.solvers.milp import Milp
@@ -89,7 +93,7 @@ def test_milp_cp_sat_exhaustive_and_diagram_agree(
     monkeypatch.setattr(lowering, "SMALL_TABLE", small)
     monkeypatch.setattr(lowering, "WIDE_TABLE", wide)
 
-    @fixed(24)
+    @fixed(20)
     @given(problems(focus))
     def agree(problem: tuple[Source, str, bool]) -> None:
         assert_engines_agree(*problem)
@@ -139,7 +143,7 @@ def large_sums(draw: st.DrawFn) -> LoweredModel:
 
 
 def test_sums_beyond_the_precision_of_a_float_are_exact() -> None:
-    @fixed(100)
+    @fixed(60)
     @given(large_sums(), st.booleans(), st.lists(LARGE, min_size=3, max_size=3))
     def agree(model: LoweredModel, maximise: bool, objective_weights: list[int]) -> None:
         expected = sorted_codes(model, list(Exhaustive().enumerate(model, limits=NONE)))
@@ -231,3 +235,30 @@ def test_tables_too_large_for_a_milp_are_refused(monkeypatch: pytest.MonkeyPatch
 def test_nothing_is_printed(capfd: pytest.CaptureFixture[str]) -> None:
     Milp().solve(model_of((3, 3)), LinearObjective((0,), ((0, 1, 2),)), limits=NONE)
     assert capfd.readouterr() == ("", "")
+
+
+def market_split() -> LoweredModel:
+    """Halve five sums of 40 numbers at once: no solver settles it in a minute (Cornuejols and Dawande, 1998)."""
+    numbers = np.random.default_rng(1).integers(0, 100, (5, 40)).tolist()
+    rules = (
+        Linear(tuple(range(40)), tuple((0, number) for number in row), sum(row) // 2, sum(row) // 2, ORIGIN)
+        for row in numbers
+    )
+    return model_of((2,) * 40, *rules)
+
+
+@pytest.mark.parametrize("solver", [CpSat(), Milp()], ids=lambda solver: solver.name)
+def test_a_time_limit_ends_a_hard_problem(solver: Solver) -> None:
+    limits = Limits(seconds=0.5)
+    result = solver.solve(market_split(), LinearObjective((0,), ((0, 1),)), limits=limits)
+    assert (result.status, result.stop) == (SolveStatus.UNKNOWN, StopReason.TIME)
+    assert limits.out_of_time()
+
+
+@pytest.mark.parametrize("solver", [CpSat(), Milp()], ids=lambda solver: solver.name)
+def test_ctrl_c_ends_a_hard_problem(solver: Solver) -> None:
+    timer = threading.Timer(0.5, os.kill, (os.getpid(), signal.SIGINT))
+    timer.start()
+    with pytest.raises(KeyboardInterrupt):
+        solver.solve(market_split(), limits=Limits())
+    timer.join()
