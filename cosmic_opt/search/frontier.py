@@ -102,7 +102,7 @@ class Frontier:
             senses.append(kernel.KEY if rule.lower is not None and rule.upper is not None else one_sided)
         return np.array(senses, dtype=np.int64)
 
-    def _regions(self, rows: IntArray, masks: NDArray[np.bool_] | None = None) -> kernel.Regions:
+    def region_arrays(self, rows: IntArray, masks: NDArray[np.bool_] | None = None) -> kernel.Regions:
         """Return the kernel's view of the chosen regions, prepared by the simulator."""
         batch = self.space.batch(self.space.regions.codes[rows])
         prepared = self.simulator.prepare(batch.value_columns())
@@ -126,7 +126,7 @@ class Frontier:
             rows = np.arange(start, min(count, start + BOUND_CHUNK))
             part = slice(start, start + len(rows))
             kernel.bound_regions(
-                self.simulator.tables, self.options, self._regions(rows), worst, ticks[part], amounts[part]
+                self.simulator.tables, self.options, self.region_arrays(rows), worst, ticks[part], amounts[part]
             )
         return ticks, amounts
 
@@ -190,7 +190,7 @@ class Frontier:
         closed = kernel.solve_regions(
             self.simulator.tables,
             self.options,
-            self._regions(rows, masks),
+            self.region_arrays(rows, masks),
             bounds,
             incumbent,
             self.limit_ticks,

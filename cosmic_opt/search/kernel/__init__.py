@@ -12,16 +12,19 @@ assigning a slice costs the compiler a second or two each.
 from cosmic_opt.search.kernel.arrays import FREE, KEY, LOWER, UPPER, Options, Region, Regions, pick, product_less
 from cosmic_opt.search.kernel.bounds import bound_regions
 from cosmic_opt.search.kernel.branch import solve_regions
+from cosmic_opt.search.kernel.pareto import Front, explore_regions
 
 __all__ = [
     "FREE",
     "KEY",
     "LOWER",
     "UPPER",
+    "Front",
     "Options",
     "Region",
     "Regions",
     "bound_regions",
+    "explore_regions",
     "pick",
     "product_less",
     "solve_regions",

@@ -21,7 +21,15 @@ from cosmic_opt.simulation.analytical._jit import jit
 from cosmic_opt.simulation.analytical.step import TOO_LONG
 from cosmic_opt.simulation.analytical.tables import PhaseTables
 
-_STACK = 4096
+STACK = 4096
+
+
+class Stack(NamedTuple):
+    """Open boxes, depth first: the range of every dimension's list [S, D], and the bound (ticks, amount) [S, 2]."""
+
+    starts: IntArray
+    stops: IntArray
+    bounds: IntArray
 
 
 @jit
@@ -58,9 +66,9 @@ def solve_region(
         np.empty(TERM_COUNT, dtype=np.int64),
     )
     stack = Stack(
-        np.zeros((_STACK, dimensions), dtype=np.int64),
-        np.zeros((_STACK, dimensions), dtype=np.int64),
-        np.zeros((_STACK, 2), dtype=np.int64),
+        np.zeros((STACK, dimensions), dtype=np.int64),
+        np.zeros((STACK, dimensions), dtype=np.int64),
+        np.zeros((STACK, 2), dtype=np.int64),
     )
     for dim in range(dimensions):
         stack.stops[0, dim] = undominated(tables, options, region, dim, box.vectors, box.kept[dim])
@@ -69,14 +77,6 @@ def solve_region(
     ticks, amount = evaluate_box(options, region, box, stack.starts[0], stack.stops[0], limit)
     stack.bounds[0, 0], stack.bounds[0, 1] = ticks, amount
     return _branch(options, region, box, stack, (incumbent_ticks, incumbent_amount), strict, limit, max_nodes, chosen)
-
-
-class Stack(NamedTuple):
-    """Open boxes, depth first: the range of every dimension's list [S, D], and the bound (ticks, amount) [S, 2]."""
-
-    starts: IntArray
-    stops: IntArray
-    bounds: IntArray
 
 
 @jit
@@ -111,16 +111,16 @@ def _branch(
             for dim in range(dimensions):
                 chosen[dim] = box.kept[dim, start[dim]]
             continue
-        if nodes >= max_nodes or depth + 2 >= _STACK:
+        if nodes >= max_nodes or depth + 2 >= STACK:
             return (best_ticks if found else -1), best_amount, -nodes
-        split, used = _best_split(options, region, box, start, stop, limit, pair)
+        split, used = best_split(options, region, box, start, stop, limit, pair)
         nodes += used
-        depth = _push_halves(stack, depth, start, stop, split, pair)
+        depth = push_halves(stack, depth, start, stop, split, pair)
     return (best_ticks if found else -1), best_amount, nodes
 
 
 @jit
-def _push_halves(stack: Stack, depth: int, start: IntArray, stop: IntArray, split: int, pair: IntArray) -> int:
+def push_halves(stack: Stack, depth: int, start: IntArray, stop: IntArray, split: int, pair: IntArray) -> int:
     """Push both halves of a box, the one with the lesser bound last, so that it is popped first; return the depth."""
     middle = (start[split] + stop[split]) // 2
     first = 1 if product_less(pair[0, 0], pair[0, 1], pair[1, 0], pair[1, 1]) else 0
@@ -149,7 +149,7 @@ def _interesting(ticks: int, amount: int, best_ticks: int, best_amount: int, str
 
 
 @jit
-def _best_split(
+def best_split(
     options: Options, region: Region, box: Box, start: IntArray, stop: IntArray, limit: int, pair: IntArray
 ) -> tuple[int, int]:
     """Halve the dimension whose weaker half has the highest bound; fill `pair` with both halves' bounds."""
