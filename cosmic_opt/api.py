@@ -33,6 +33,7 @@ if TYPE_CHECKING:
     from cosmic_opt.analysis.sweep import Point, Range
     from cosmic_opt.analysis.what_if import Difference
     from cosmic_opt.search.budget import Budget
+    from cosmic_opt.search.pareto import ParetoFront
     from cosmic_opt.search.simulate import Report
     from cosmic_opt.search.solve import LogLine, Outcome
 
@@ -248,6 +249,18 @@ class Problem:
         from cosmic_opt.analysis.what_if import what_if
 
         return what_if(self.instance, changed.instance, seed=seed, budget=budget)
+
+    def pareto(self, quantity: str) -> ParetoFront:
+        """Return the exact front of `step_time` against a structural quantity: `problem.pareto("network_cost")`.
+
+        Raises:
+            SpecError: an unknown or a simulated quantity.
+            LimitError: too many structural combinations, or too many points.
+        """
+        from cosmic_opt.search.pareto import pareto_front
+
+        problem = self.objective("step_time * network_cost") if quantity == "network_cost" else self
+        return pareto_front(problem.instance, quantity)
 
     def range_of(self, over: str) -> Range:
         """Return the range that `name=a,b,c` or `name=from:to:points` spells.

@@ -11,7 +11,19 @@ from typing import Annotated
 
 import typer
 
-from cosmic_opt.cli import collective, count, designs, listing, optimise, simulate, solve, validate, validation, what_if
+from cosmic_opt.cli import (
+    collective,
+    count,
+    designs,
+    listing,
+    optimise,
+    pareto,
+    simulate,
+    solve,
+    validate,
+    validation,
+    what_if,
+)
 from cosmic_opt.cli.exits import BAD_INPUT, BUG, DONE, INFEASIBLE, INTERRUPTED, LIMIT
 from cosmic_opt.cli.options import ReaderGoneError
 from cosmic_opt.errors import CosmicError, InfeasibleError, LimitError, SpecError
@@ -40,7 +52,19 @@ def build_app() -> typer.Typer:
     ) -> None:
         del show_version  # its callback has printed it
 
-    for group in (listing, validate, count, designs, optimise, simulate, solve, what_if, collective, validation):
+    for group in (
+        listing,
+        validate,
+        count,
+        designs,
+        optimise,
+        simulate,
+        solve,
+        what_if,
+        pareto,
+        collective,
+        validation,
+    ):
         group.add(app)
     return app
 
