@@ -16,7 +16,7 @@ from cosmic_opt.search.budget import Budget
 def count(
     request: Request,
     solver: Annotated[
-        str, typer.Option("--solver", help="diagram (default), or a cross-check: exhaustive, cp_sat.")
+        str, typer.Option("--solver", help="diagram (default), or a cross-check: exhaustive, cp_sat, milp.")
     ] = "diagram",
 ) -> int:
     """Count the feasible designs, exactly, and say which choices multiply to that number."""

@@ -6,7 +6,6 @@ import signal
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
-from fractions import Fraction
 from threading import Event
 from types import FrameType
 from typing import TYPE_CHECKING, Annotated
@@ -16,18 +15,17 @@ import typer
 from cosmic_opt.api import Problem
 from cosmic_opt.cli.exits import DONE, INFEASIBLE, INTERRUPTED, LIMIT
 from cosmic_opt.cli.options import Request, problem_command
+from cosmic_opt.cli.time_limit import seconds_of
 from cosmic_opt.errors import SpecError, Where
 from cosmic_opt.reporting.conflict import minimal_conflict
 from cosmic_opt.reporting.counts import why_empty
 from cosmic_opt.search.budget import Budget
 from cosmic_opt.search.objective import objective_of
 from cosmic_opt.solvers.base import SolveStatus
-from cosmic_opt.units import TICKS_PER_SECOND, Unit, parse_exact
 
 if TYPE_CHECKING:
     from cosmic_opt.search.solve import Outcome
 
-LONGEST_S = 10**8
 EXITS = {SolveStatus.INFEASIBLE: INFEASIBLE, SolveStatus.UNKNOWN: LIMIT}
 
 
@@ -48,7 +46,7 @@ def solve(
 ) -> int:
     """Find the best design and prove it, or say how far from proved it is when a limit ends the search."""
     _check_agent(agent, no_hybrid=no_hybrid)
-    budget = StoppableBudget(None if time_limit is None else _seconds(time_limit), evaluations)
+    budget = StoppableBudget(None if time_limit is None else seconds_of(time_limit), evaluations)
     with _stop_on_interrupt(budget.stopped):
         outcome = _search(request, budget, agent)
     interrupted = budget.stopped.is_set() and outcome.status is not SolveStatus.OPTIMAL
@@ -78,16 +76,6 @@ def _check_agent(agent: str | None, *, no_hybrid: bool) -> None:
     if agent is not None and not no_hybrid:
         hint = "add --no-hybrid to run it alone, or leave --agent out"
         raise SpecError("the hybrid search runs every agent already", where=Where("--agent"), hint=hint)
-
-
-def _seconds(text: str) -> float:
-    """Return a time limit in seconds; a bare number counts seconds."""
-    where = Where("--time-limit")
-    value, unit = parse_exact(text, where=where)
-    seconds = value if unit is Unit.NONE else value / TICKS_PER_SECOND
-    if unit not in (Unit.NONE, Unit.TIME) or not 0 < seconds <= LONGEST_S:
-        raise SpecError(f"{text!r} is not a time limit", where=where, hint="write 60, '90 s' or '5 min'")
-    return float(Fraction(seconds))
 
 
 @contextmanager
