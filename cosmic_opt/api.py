@@ -29,7 +29,9 @@ from cosmic_opt.psa.domain import Value
 from cosmic_opt.psa.parameter_set import Constraint, DesignBatch, ParameterSet
 
 if TYPE_CHECKING:
+    from cosmic_opt.analysis.explain import Explanation, WhyNot
     from cosmic_opt.analysis.optimise import Optimum
+    from cosmic_opt.analysis.relaxed_problem import Costs
     from cosmic_opt.analysis.sweep import Point, Range
     from cosmic_opt.analysis.what_if import Difference
     from cosmic_opt.search.budget import Budget
@@ -182,6 +184,32 @@ class Problem:
         from cosmic_opt.analysis.optimise import optimise
 
         return optimise(self.spec, self.edits, expression, maximise=maximise, solver=solver, time_limit_s=time_limit_s)
+
+    # --- why not ----------------------------------------------------------------------------------------------
+
+    def explain(self, *, limit: int = 5, costs: Costs | None = None, seed: int = 0) -> Explanation:
+        """Return why no design is feasible: minimal conflicts, and the cheapest relaxations, up to `limit` of each.
+
+        Both are empty when designs exist. `costs` weighs the kinds of change against each other.
+
+        Raises:
+            SpecError: a rule on a simulated quantity that is not a limit on the step.
+            LimitError: the rules relate too many parameters at once for any engine.
+        """
+        from cosmic_opt.analysis.explain import explain
+        from cosmic_opt.analysis.relaxed_problem import Costs
+
+        return explain(self.spec, self.edits, limit=limit, costs=costs or Costs(), seed=seed)
+
+    def why_not(self, values: Mapping[str, Value], *, limit: int = 5) -> WhyNot:
+        """Return which rules one design (a value per column, base units) breaks, and feasible designs nearest to it.
+
+        Raises:
+            SpecError: a column without a value, or a rule on a simulated quantity that is not a limit on the step.
+        """
+        from cosmic_opt.analysis.explain import why_not
+
+        return why_not(self.instance, values, limit)
 
     # --- simulate and solve -----------------------------------------------------------------------------------
 

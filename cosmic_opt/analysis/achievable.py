@@ -1,0 +1,139 @@
+"""Rules on simulated quantities: the best that any design achieves, and the numbers that the rules would then need."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass, replace
+from fractions import Fraction
+
+from cosmic_opt.analysis.relaxation import Change, Drop, Relaxation, Renumber
+from cosmic_opt.analysis.relaxed_problem import Costs
+from cosmic_opt.analysis.rule_numbers import Atom, NumberSide, changeable_atoms
+from cosmic_opt.analysis.violations import Side, Violation
+from cosmic_opt.catalog.bind import BoundInstance
+from cosmic_opt.psa.parameter_set import Constraint, DesignBatch, ParameterSet
+from cosmic_opt.psa.term import Apply, Constant, Simulated, Term, show
+from cosmic_opt.search.budget import Budget
+from cosmic_opt.search.limits import step_limit
+from cosmic_opt.search.score import kernel_columns, simulator_of
+from cosmic_opt.search.solve import Outcome, solve
+from cosmic_opt.solvers.base import SolveStatus
+from cosmic_opt.units import TICKS_PER_SECOND
+
+_SWAPPED = {"<=": ">=", "<": ">", ">=": "<=", ">": "<"}
+
+
+@dataclass(frozen=True)
+class BestStep:
+    """The shortest step of any design that the structural rules allow, and the rules that not even it obeys."""
+
+    outcome: Outcome
+    broken: tuple[Constraint, ...]
+    feasible: bool | None
+    """Whether some design obeys every rule; None when the search stopped before that was known."""
+
+
+def best_step(instance: BoundInstance, seed: int, time_limit_s: float) -> BestStep:
+    """Return the best achievable step.
+
+    Raises:
+        SpecError: a rule on a simulated quantity that is not a limit on the step.
+        LimitError: too many structural combinations to prove anything.
+    """
+    parameter_set = instance.parameter_set
+    limit_ticks = step_limit(parameter_set)
+    structural = tuple(rule for rule in parameter_set.constraints if not rule.simulated)
+    alone = replace(instance, parameter_set=replace(parameter_set, constraints=structural), objective="step_time")
+    outcome = solve(alone, seed=seed, budget=Budget(seconds=time_limit_s))
+    out_of_reach = tuple(
+        rule
+        for rule in parameter_set.constraints
+        if rule.simulated and outcome.bound is not None and outcome.bound > _own_limit(parameter_set, rule)
+    )
+    feasible: bool | None = None
+    if outcome.value is not None and outcome.value <= limit_ticks:
+        feasible = True
+    elif out_of_reach:
+        feasible = False
+    return BestStep(outcome, out_of_reach, feasible)
+
+
+def _own_limit(parameter_set: ParameterSet, rule: Constraint) -> int:
+    return step_limit(replace(parameter_set, constraints=(rule,)))
+
+
+def too_slow(instance: BoundInstance, design: DesignBatch) -> list[Violation]:
+    """Return the relations on simulated quantities that one design, which obeys the structural rules, breaks.
+
+    Raises:
+        SpecError: a rule on a simulated quantity that is not a limit on the step.
+    """
+    ticks = int(simulator_of(instance).evaluate(kernel_columns(design)).step_ticks[0])
+    batch = int(instance.data["global_batch"])
+    found = []
+    for rule in instance.parameter_set.constraints:
+        terms = rule.term.operands if isinstance(rule.term, Apply) and rule.term.operator == "and" else (rule.term,)
+        for term in terms if rule.simulated else ():
+            assert isinstance(term, Apply), "a limit on the step is a relation"
+            if ticks > _own_limit(instance.parameter_set, replace(rule, term=term)):
+                left, right = (_side(operand, ticks, batch) for operand in term.operands)
+                found.append(Violation(rule.name, rule.text, rule.where, rule.why, left, term.operator, right))
+    return found
+
+
+def _side(term: Term, ticks: int, batch: int) -> Side:
+    if isinstance(term, Simulated):
+        value = simulated_value(term.name, ticks, batch)
+        return Side(term.name, int(value) if value.denominator == 1 else float(value), term.unit)
+    assert isinstance(term, Constant), "a limit on the step compares with a number"
+    return Side(show(term), term.value, term.unit)
+
+
+def simulated_value(name: str, ticks: int, batch: int) -> Fraction:
+    """Return `step_time` (ticks) or `throughput` (sequences per second) of a design with the given step."""
+    return Fraction(ticks) if name == "step_time" else Fraction(batch * TICKS_PER_SECOND, ticks)
+
+
+def step_relaxations(best: BestStep, parameter_set: ParameterSet, costs: Costs) -> list[Relaxation]:
+    """Return how to let the best design in, cheapest first: the broken rules' numbers changed, or the rules dropped.
+
+    `proved` says that no design has a shorter step, so that no smaller change of these rules alone is enough.
+    """
+    if not best.broken or best.outcome.value is None:
+        return []
+    design = next(best.outcome.design.points())
+    proved = best.outcome.status is SolveStatus.OPTIMAL
+    found = [Relaxation(tuple(map(Drop, best.broken)), costs.drop * len(best.broken), design, proved)]
+    batch = int(parameter_set.data["global_batch"])
+    changed = [_changed(rule, best.outcome.value, batch) for rule in best.broken]
+    if all(changes for changes, _ in changed):
+        every = tuple(change for changes, _ in changed for change in changes)
+        found.append(Relaxation(every, sum((cost for _, cost in changed), Fraction(0)), design, proved))
+    return sorted(found, key=lambda relaxation: relaxation.cost)
+
+
+def _changed(rule: Constraint, ticks: int, batch: int) -> tuple[list[Change], Fraction]:
+    """Return the changes of the rule's literals that a step of `ticks` needs, and their cost; none when it has none."""
+    changes: list[Change] = []
+    cost = Fraction(0)
+    for atom in changeable_atoms(rule, {}, {}):
+        change = _needed(atom, ticks, batch)
+        if change is not None and change.new != change.number.value:
+            changes.append(change)
+            cost += Fraction(abs(change.new - change.number.value), abs(change.number.value))
+    return changes, cost
+
+
+def _needed(atom: Atom, ticks: int, batch: int) -> Renumber | None:
+    """Return the number nearest to the rule's own for which the relation holds at a step of `ticks`."""
+    (left, right), operator = atom.sides, atom.operator
+    if isinstance(right, Simulated):
+        left, right, operator = right, left, _SWAPPED[operator]
+    if not isinstance(left, Simulated) or not isinstance(right, NumberSide):
+        return None
+    number = right.number
+    bound = simulated_value(left.name, ticks, batch) / right.coefficient
+    operator = operator if right.coefficient > 0 else _SWAPPED[operator]
+    if operator in (">", ">="):  # the number may be at most the bound
+        return Renumber(number, min(number.value, math.floor(bound) if operator == ">=" else math.ceil(bound) - 1))
+    return Renumber(number, max(number.value, math.ceil(bound) if operator == "<=" else math.floor(bound) + 1))

@@ -1,0 +1,172 @@
+"""Why nothing is feasible, what the cheapest way out is, and why not this design."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, fields, replace
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from cosmic_opt.analysis.nearest import Neighbour, nearest_designs
+from cosmic_opt.analysis.relaxation import Relaxation, cheapest_relaxations
+from cosmic_opt.analysis.relaxed_edits import implied_rules, relaxed_edits
+from cosmic_opt.analysis.relaxed_problem import Costs, Relaxable
+from cosmic_opt.analysis.rule_numbers import adjustable_data
+from cosmic_opt.analysis.violations import Violation, violations
+from cosmic_opt.catalog.bind import BoundInstance, bind
+from cosmic_opt.catalog.data import SYSTEM
+from cosmic_opt.catalog.edits import Edits
+from cosmic_opt.catalog.instance_file import InstanceSpec
+from cosmic_opt.errors import EngineDisagreement, LimitError, SpecError
+from cosmic_opt.feasibility.conflict import minimal_conflicts
+from cosmic_opt.feasibility.feasible_set import feasible_set
+from cosmic_opt.ir.lower import lower
+from cosmic_opt.psa.domain import Value
+from cosmic_opt.psa.evaluate import feasible
+from cosmic_opt.psa.model_file import ModelSpec
+from cosmic_opt.psa.parameter_set import Constraint, ParameterSet
+
+if TYPE_CHECKING:
+    from cosmic_opt.analysis.achievable import BestStep
+
+READ_BY_RULES_ONLY = ("memory_capacity", "peak", "memory_bandwidth")
+"""Data that no structural quantity reads: a change moves the rules that name them and nothing else."""
+TIME_LIMIT_S = 60.0
+
+
+@dataclass(frozen=True)
+class Repair:
+    """A relaxation, the edits of the relaxed problem, and how many designs it then has.
+
+    None: its rules are too entangled to count, or a simulator must check some of them.
+    """
+
+    relaxation: Relaxation
+    edits: Edits
+    feasible_designs: int | None
+
+
+@dataclass(frozen=True)
+class Explanation:
+    """Why a problem has no design, and the ways out.
+
+    `feasible_designs` counts those that the structural rules allow; None when they are too entangled to count.
+    `feasible` is None when rules on simulated quantities are in force and the search stopped before it was known;
+    `best` is what that search found, and None without such rules or without a design to simulate.
+    """
+
+    instance: BoundInstance
+    feasible: bool | None
+    feasible_designs: int | None
+    conflicts: tuple[tuple[Constraint, ...], ...]
+    repairs: tuple[Repair, ...]
+    best: BestStep | None = None
+
+
+@dataclass(frozen=True)
+class WhyNot:
+    """One design: what it breaks (nothing, where it is feasible), and the feasible designs nearest to it."""
+
+    parameter_set: ParameterSet
+    values: Mapping[str, Value]
+    violations: tuple[Violation, ...]
+    nearest: tuple[Neighbour, ...]
+
+
+def explain(
+    spec: InstanceSpec,
+    edits: Edits,
+    *,
+    limit: int = 5,
+    costs: Costs = Costs(),  # noqa: B008 - a frozen value
+    seed: int = 0,
+) -> Explanation:
+    """Return up to `limit` minimal conflicts and relaxations of a problem; none of either when it has a design.
+
+    Rules on simulated quantities are looked at once the structural ones leave a design.
+
+    Raises:
+        SpecError: a rule on a simulated quantity that is not a limit on the step.
+        LimitError: the rules relate too many parameters at once for any engine.
+    """
+    instance = bind(spec, edits)
+    parameter_set = instance.parameter_set
+    conflicts = tuple(minimal_conflicts(parameter_set, limit))
+    if conflicts:
+        relaxable = relaxable_of(spec, edits, parameter_set)
+        found = cheapest_relaxations(relaxable, costs, limit, time_limit_s=TIME_LIMIT_S)
+        repairs = tuple(checked(spec, edits, parameter_set, relaxation) for relaxation in found)
+        return Explanation(instance, False, 0, conflicts, repairs)
+    size = count_or_none(parameter_set)
+    if not any(rule.simulated for rule in parameter_set.constraints):
+        return Explanation(instance, True, size, (), ())
+    from cosmic_opt.analysis.achievable import best_step, step_relaxations  # numba takes a second to load
+
+    best = best_step(instance, seed, TIME_LIMIT_S)
+    ways = step_relaxations(best, parameter_set, costs)[:limit]
+    repairs = tuple(checked(spec, edits, parameter_set, relaxation) for relaxation in ways)
+    conflicts = tuple((rule,) for rule in best.broken)[:limit]
+    return Explanation(instance, best.feasible, size, conflicts, repairs, best)
+
+
+def why_not(instance: BoundInstance, values: Mapping[str, Value], limit: int = 5) -> WhyNot:
+    """Return what one design (a value per column) breaks, and up to `limit` feasible designs near it.
+
+    Rules on simulated quantities are checked once the structural ones hold.
+
+    Raises:
+        SpecError: a column without a value, or a rule on a simulated quantity that is not a limit on the step.
+    """
+    parameter_set = instance.parameter_set
+    broken = violations(parameter_set, values)
+    nearest = nearest_designs(parameter_set, values, limit) if broken else []
+    if not broken and any(rule.simulated for rule in parameter_set.constraints):
+        from cosmic_opt.analysis.achievable import too_slow  # numba takes a second to load
+
+        broken = too_slow(instance, parameter_set.design(values))
+    return WhyNot(parameter_set, values, tuple(broken), tuple(nearest))
+
+
+def count_or_none(parameter_set: ParameterSet) -> int | None:
+    """Return how many designs the structural rules allow; None when they are too entangled to count."""
+    try:
+        return feasible_set(lower(parameter_set)).size
+    except LimitError:
+        return None
+
+
+def relaxable_of(spec: InstanceSpec, edits: Edits, own: ParameterSet) -> Relaxable:
+    """Return what may be changed in a problem: its rules, numbers of them, and the domains of what it fixes."""
+    units = {name: SYSTEM[name].unit for name in READ_BY_RULES_ONLY if not _sizes_a_domain(spec.model, name)}
+    adjustable = adjustable_data(own.constraints, own.data, units)
+    data = {name: (unit, SYSTEM[name].low, SYSTEM[name].high) for name, unit in adjustable.items()}
+    return Relaxable(own, _widest(spec, edits, own), data, implied_rules(spec, edits, own.constraints))
+
+
+def _sizes_a_domain(model: ModelSpec, name: str) -> bool:
+    domains = [parameter.domain for parameter in model.parameters.values()]
+    bounds = [getattr(domain, field.name) for domain in domains for field in fields(domain)]  # type: ignore[arg-type]
+    return name in bounds or name in model.indices.values()
+
+
+def _widest(spec: InstanceSpec, edits: Edits, own: ParameterSet) -> ParameterSet:
+    """Return the problem with every parameter free; `own` where a rule has no meaning on the whole domains."""
+    try:
+        return bind(spec, replace(edits, fix=(), free=tuple(spec.model.parameters))).parameter_set
+    except (SpecError, LimitError):
+        return own
+
+
+def checked(spec: InstanceSpec, edits: Edits, own: ParameterSet, relaxation: Relaxation) -> Repair:
+    """Return the relaxation as edits, once the problem they make is seen to have its design.
+
+    Raises:
+        EngineDisagreement: it has not.
+    """
+    after = relaxed_edits(spec, edits, own, relaxation)
+    relaxed = bind(spec, after).parameter_set
+    size = count_or_none(relaxed)
+    if size == 0 or not np.all(feasible(relaxed.design(relaxation.design))):
+        raise EngineDisagreement(f"a relaxation leaves no design: {after}")
+    return Repair(relaxation, after, None if any(rule.simulated for rule in relaxed.constraints) else size)

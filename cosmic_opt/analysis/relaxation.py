@@ -1,0 +1,276 @@
+"""The cheapest changes that leave a design: rules dropped, numbers changed, values allowed; each proved cheapest.
+
+Sets of dropped rules are tried in order of their number, since any change on top only adds to the cost. With the
+other rules in force tables stay small, and the least change of numbers and domains is one solve.
+"""
+
+from __future__ import annotations
+
+import heapq
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field, replace
+from fractions import Fraction
+from itertools import combinations, count
+
+import numpy as np
+
+from cosmic_opt.analysis.relaxed_problem import Costs, Relaxable, RelaxedProblem, relax
+from cosmic_opt.analysis.rule_numbers import RuleNumber
+from cosmic_opt.errors import EngineDisagreement, LimitError, Where
+from cosmic_opt.feasibility.feasible_set import feasible_set
+from cosmic_opt.ir.check import recheck
+from cosmic_opt.ir.lower import lower
+from cosmic_opt.ir.model import Linear, LoweredModel, Origin
+from cosmic_opt.ir.passes.propagate import propagate
+from cosmic_opt.psa.domain import Value
+from cosmic_opt.psa.parameter_set import Column, Constraint
+from cosmic_opt.solvers.base import Limits, SolveStatus
+from cosmic_opt.solvers.registry import choose_solver, load_solver
+
+
+@dataclass(frozen=True)
+class Drop:
+    """A rule that is left out."""
+
+    rule: Constraint
+
+
+@dataclass(frozen=True)
+class Renumber:
+    """A number that becomes `new` (base units)."""
+
+    number: RuleNumber
+    new: int
+
+
+@dataclass(frozen=True)
+class Allow:
+    """A value that a parameter may take, too."""
+
+    column: Column
+    value: Value
+
+
+Change = Drop | Renumber | Allow
+
+
+@dataclass(frozen=True)
+class Relaxation:
+    """Changes that make `design` feasible, and what they cost together.
+
+    `proved` means that whatever costs less is in the list before it or contains all the changes of one that is; where
+    this one drops no rule but costs more than a dropped rule, that nothing else that drops no rule costs less.
+    """
+
+    changes: tuple[Change, ...]
+    cost: Fraction
+    design: Mapping[str, Value]
+    proved: bool = True
+
+    @property
+    def changed(self) -> frozenset[str]:
+        """What is changed, whatever to."""
+        return frozenset(_key(change) for change in self.changes)
+
+
+def _key(change: Change) -> str:
+    match change:
+        case Drop(rule):
+            return f"drop {rule.name}"
+        case Renumber(number, _):
+            return f"number {number.datum or number.rule} {number.start}"
+        case Allow(column, _):
+            return f"allow {column.name}"
+
+
+def cheapest_relaxations(
+    relaxable: Relaxable, costs: Costs, limit: int, *, time_limit_s: float | None = None
+) -> list[Relaxation]:
+    """Return up to `limit` relaxations in order of cost; none contains all the changes of one before it.
+
+    Listed are those that cost at most as much as the cheapest, or as one dropped rule where that is more; and, at any
+    cost, the cheapest that drops no rule.
+    """
+    search = _Search(relaxable, costs, Limits(seconds=time_limit_s))
+    for relaxation in search.in_order():
+        search.found.append(relaxation)
+        if len(search.found) == limit:
+            break
+    return search.found
+
+
+@dataclass
+class _Node:
+    """A set of dropped rules, and the relaxed problem of the others once it is known to be needed."""
+
+    relaxable: Relaxable
+    dropped: tuple[Constraint, ...]
+    problem: RelaxedProblem | None = None
+    model: LoweredModel | None = None
+    cut: int = 0
+    """How many of the relaxations found are excluded from `model`."""
+
+    @property
+    def drops(self) -> frozenset[str]:
+        """The keys of the dropped rules."""
+        return frozenset(_key(Drop(rule)) for rule in self.dropped)
+
+
+@dataclass
+class _Search:
+    """Best-first over sets of dropped rules.
+
+    An entry of the heap is a lower bound of what its node still holds, with the relaxation that attains it where one
+    was found already. Among equal bounds, nodes not yet asked whether their drops suffice come first.
+    """
+
+    relaxable: Relaxable
+    costs: Costs
+    limits: Limits
+    found: list[Relaxation] = field(default_factory=list)
+    unsettled: Fraction | None = None
+    """A lower bound of the relaxations that a limit kept from being settled."""
+
+    def in_order(self) -> Iterator[Relaxation]:
+        """Yield relaxations in order of cost; `found` is what the caller kept so far."""
+        serial = count()
+        heap: list[tuple[Fraction, int, int, _Node, Relaxation | None]] = []
+        level = 0
+        while True:
+            while self._opens(level, heap[0][0] if heap else None):
+                for node in self._nodes(level):
+                    heapq.heappush(heap, (level * self.costs.drop, 0, next(serial), node, None))
+                level += 1
+            if not heap:
+                return
+            bound, asked, _, node, relaxation = heapq.heappop(heap)
+            if self._is_listed(bound, node) and relaxation is not None and not self._known(relaxation.changed):
+                yield replace(relaxation, proved=self.unsettled is None or self.unsettled >= relaxation.cost)
+            if self._known(node.drops) or not self._is_listed(bound, node):
+                continue
+            try:
+                better = self._cheapest_of(node) if asked else _drops_alone(node, bound)
+            except LimitError:
+                if asked:
+                    self._give_up(bound)
+                else:  # too entangled to count: the solver may still tell
+                    heapq.heappush(heap, (bound, 1, next(serial), node, None))
+                continue
+            if better is not None:
+                heapq.heappush(heap, (better.cost, 1, next(serial), node, better))
+            elif not asked and self._is_listed(bound, node, more=True):
+                heapq.heappush(heap, (bound, 1, next(serial), node, None))
+
+    def _opens(self, level: int, least: Fraction | None) -> bool:
+        """Tell whether it is the turn of the sets of `level` dropped rules; `least` is the best bound of the others."""
+        cost = level * self.costs.drop
+        if level > len(self.relaxable.rules) or (least is not None and least < cost):
+            return False
+        return not self.found or cost <= self._most()
+
+    def _most(self) -> Fraction:
+        return max(self.found[0].cost, self.costs.drop)
+
+    def _is_listed(self, bound: Fraction, node: _Node, *, more: bool = False) -> bool:
+        """Tell whether relaxations of the node that cost at least (`more`: more than) the bound are to be listed."""
+        if not self.found or bound < self._most() or (bound == self._most() and not more):
+            return True
+        return not node.dropped and all(any(isinstance(c, Drop) for c in found.changes) for found in self.found)
+
+    def _nodes(self, dropped: int) -> Iterator[_Node]:
+        for rules in combinations(reversed(self.relaxable.rules), dropped):
+            node = _Node(self.relaxable.without([rule.name for rule in rules]), rules)
+            if not self._known(node.drops):
+                yield node
+
+    def _known(self, changed: frozenset[str]) -> bool:
+        """Tell whether these changes contain all of those of a relaxation found."""
+        return any(relaxation.changed <= changed for relaxation in self.found)
+
+    def _cheapest_of(self, node: _Node) -> Relaxation | None:
+        """Return the node's cheapest relaxation that contains none of those found; None if there is none."""
+        if node.problem is None or node.model is None:
+            node.problem = relax(node.relaxable, self.costs, worth=bool(node.dropped))
+            node.model = lower(node.problem.parameter_set)
+        problem = node.problem
+        for relaxation in self.found[node.cut :]:
+            node.model = _cut(node.model, problem, node, relaxation)
+        node.cut = len(self.found)
+        if node.model.infeasible:
+            return None
+        solver = load_solver(choose_solver(node.model, problem.objective))
+        result = solver.solve(node.model, problem.objective, limits=Limits(seconds=self.limits.remaining_s()))
+        least = self.costs.drop * len(node.dropped)
+        if result.status in (SolveStatus.FEASIBLE, SolveStatus.UNKNOWN):
+            self._give_up(least + Fraction(max(0, result.bound or 0), problem.scale))
+        if not len(result.codes):
+            return None
+        recheck(node.model, problem.parameter_set, result.codes, solver.name)
+        (point,) = problem.parameter_set.batch(result.codes).points()
+        changes, cost = _read(problem, node.relaxable, self.costs, point)
+        if result.value != cost * problem.scale:
+            raise EngineDisagreement(f"the changes cost {cost}, {solver.name} says {result.value} / {problem.scale}")
+        design = {column.name: point[column.name] for column in node.relaxable.wide.columns}
+        return Relaxation((*changes, *map(Drop, node.dropped)), least + cost, design)
+
+    def _give_up(self, bound: Fraction) -> None:
+        self.unsettled = bound if self.unsettled is None else min(self.unsettled, bound)
+
+
+def _drops_alone(node: _Node, cost: Fraction) -> Relaxation | None:
+    """Return the node's drops as a relaxation if they leave a design of the problem, without any other change."""
+    feasible = feasible_set(lower(node.relaxable.own))
+    if feasible.size == 0:
+        return None
+    design = node.relaxable.own.batch(feasible.unrank(np.zeros(1, dtype=np.int64)))
+    return Relaxation(tuple(map(Drop, node.dropped)), cost, next(design.points()))
+
+
+def _read(
+    problem: RelaxedProblem, relaxable: Relaxable, costs: Costs, point: Mapping[str, Value]
+) -> tuple[list[Change], Fraction]:
+    """Return the changes that a design of the relaxed problem makes, and their cost."""
+    changes: list[Change] = []
+    cost = Fraction(0)
+    for slack in problem.slacks:
+        by = slack.change(point)
+        if by:
+            changes.append(Renumber(slack.number, slack.number.value + by))
+            cost += Fraction(abs(by), abs(slack.number.value))
+    for column in relaxable.wide.columns:
+        if point[column.name] not in relaxable.own.column(column.name).codes:
+            changes.append(Allow(column, point[column.name]))
+            cost += costs.value
+    return changes, cost
+
+
+def _cut(model: LoweredModel, problem: RelaxedProblem, node: _Node, relaxation: Relaxation) -> LoweredModel:
+    """Return the model without the relaxations that, with the node's drops, change all of what this one changes."""
+    columns: list[int] = []
+    weights: list[tuple[int, ...]] = []
+    for change in relaxation.changes:
+        if isinstance(change, Drop):
+            if change.rule.name not in {rule.name for rule in node.dropped}:
+                return model
+            continue
+        flag = _flag(problem, node.relaxable, change)
+        if flag is None:
+            return model
+        columns.append(problem.parameter_set.positions[flag[0]])
+        weights.append(flag[1])
+    origin = Origin("relaxation", "another set of changes", Where())
+    cut = Linear(tuple(columns), tuple(weights), None, len(columns) - 1, origin)
+    return propagate(replace(model, constraints=(*model.constraints, cut)))
+
+
+def _flag(
+    problem: RelaxedProblem, relaxable: Relaxable, change: Renumber | Allow
+) -> tuple[str, tuple[int, ...]] | None:
+    """Return the column that tells whether a number or domain is changed, and which codes say so; None: it cannot."""
+    if isinstance(change, Allow):
+        own = relaxable.own.column(change.column.name).codes
+        return change.column.name, tuple(int(value not in own) for value in change.column.values)
+    for slack in problem.slacks:
+        if slack.number == change.number:
+            return slack.changed.name, (0, 1)
+    return None

@@ -1,0 +1,226 @@
+"""The answer of `explain`: conflicts, the cheapest ways out, and why one design is not feasible."""
+
+from __future__ import annotations
+
+import shlex
+from collections.abc import Sequence
+from fractions import Fraction
+from itertools import groupby
+
+from cosmic_opt.analysis.explain import Explanation, Repair, WhyNot
+from cosmic_opt.analysis.nearest import Neighbour
+from cosmic_opt.analysis.relaxation import Allow, Change, Drop, Relaxation, Renumber
+from cosmic_opt.analysis.relaxed_edits import rule_after, value_spelled
+from cosmic_opt.analysis.violations import Side, Violation
+from cosmic_opt.catalog.edits import Edits
+from cosmic_opt.psa.domain import Value
+from cosmic_opt.psa.parameter_set import Constraint, ParameterSet
+from cosmic_opt.reporting.designs import designs_keys
+from cosmic_opt.reporting.numbers import clip, count_text, exact, table
+from cosmic_opt.reporting.rules import rule_keys, rules_text
+from cosmic_opt.solvers.base import SolveStatus
+from cosmic_opt.units import Unit, show
+
+WIDTH = 100
+
+
+def explanation_keys(explanation: Explanation, why_not: WhyNot | None) -> dict[str, object]:
+    """Return the object of `explain --json`; amounts are in base units."""
+    conflicts = [[rule_keys(rule) for rule in conflict] for conflict in explanation.conflicts]
+    keys: dict[str, object] = {
+        "name": explanation.instance.name,
+        "scope": explanation.instance.scope,
+        "feasible": explanation.feasible,
+        "feasible_designs": explanation.feasible_designs,
+        "conflict": conflicts[0] if conflicts else [],
+        "conflicts": conflicts,
+        "relaxations": [_repair_keys(explanation, repair) for repair in explanation.repairs],
+    }
+    if explanation.best is not None:
+        outcome = explanation.best.outcome
+        keys["best_step"] = {"status": outcome.status.value, "ticks": outcome.value, "bound_ticks": outcome.bound}
+    if why_not is not None:
+        keys["violations"] = [_violation_keys(violation) for violation in why_not.violations]
+        keys["nearest"] = [_neighbour_keys(neighbour) for neighbour in why_not.nearest]
+    return keys
+
+
+def _repair_keys(explanation: Explanation, repair: Repair) -> dict[str, object]:
+    return {
+        "change": change_text(explanation.instance.parameter_set, repair.relaxation),
+        "cost": float(repair.relaxation.cost),
+        "cost_exact": str(repair.relaxation.cost),
+        "proved": repair.relaxation.proved,
+        "edits": edit_arguments(repair.edits),
+        "feasible_designs": repair.feasible_designs,
+    }
+
+
+def _violation_keys(violation: Violation) -> dict[str, object]:
+    return {
+        "constraint": violation.constraint,
+        "rule": violation.rule,
+        "where": str(violation.where),
+        "why": violation.why,
+        "left": violation.left.value,
+        "right": violation.right.value,
+        "operator": violation.operator,
+        "left_text": violation.left.text,
+        "right_text": violation.right.text,
+    }
+
+
+def _neighbour_keys(neighbour: Neighbour) -> dict[str, object]:
+    return {
+        "design": next(designs_keys(neighbour.design)),
+        "changes": {name: {"from": old, "to": new} for name, (old, new) in neighbour.changes.items()},
+        "distance": neighbour.distance,
+    }
+
+
+def edit_arguments(edits: Edits) -> list[str]:
+    """Return edits as command-line arguments: ["--set", "memory_capacity=31 GB", ...]."""
+    arguments: list[str] = []
+    for option, pairs in (("--set", edits.set), ("--fix", edits.fix)):
+        for name, value in pairs:
+            arguments += [option, f"{name}={value}"]
+    for option, texts in (("--free", edits.free), ("--require", edits.require), ("--without", edits.without)):
+        for text in texts:
+            arguments += [option, text]
+    for option, choice in (("--scope", edits.scope), ("--objective", edits.objective)):
+        if choice is not None:
+            arguments += [option, choice]
+    return arguments
+
+
+def change_text(parameter_set: ParameterSet, relaxation: Relaxation) -> str:
+    """Return the changes in words: "memory_capacity from 24 GB to 31.2 GB and allow tp = 16"."""
+    rules = {rule.name: rule for rule in parameter_set.constraints}
+    return " and ".join(
+        text
+        for rule, changes in groupby(relaxation.changes, key=_literal_of)
+        for text in (
+            [_renumbered(rules[rule], list(changes))]
+            if rule
+            else [_change_text(parameter_set, change) for change in changes]
+        )
+    )
+
+
+def _literal_of(change: Change) -> str:
+    return change.number.rule if isinstance(change, Renumber) else ""
+
+
+def _renumbered(rule: Constraint, changes: Sequence[Change]) -> str:
+    numbers = [(change.number, change.new) for change in changes if isinstance(change, Renumber)]
+    after = rule_after(rule, {(number.start, number.stop): (new, number.unit) for number, new in numbers})
+    return f"'{rule.text}' becomes '{after}'"
+
+
+def _change_text(parameter_set: ParameterSet, change: Change) -> str:
+    match change:
+        case Drop(rule):
+            return f"drop {rule.name} ({clip(rule.text)})"
+        case Renumber(number, new):
+            return f"{number.datum} from {show(number.value, number.unit)} to {show(new, number.unit)}"
+        case Allow(column, value):
+            own = [value_spelled(column, other) for other in parameter_set.column(column.name).values]
+            now = own[0] if len(own) == 1 else f"one of {len(own)} values"
+            return f"allow {column.name} = {value_spelled(column, value)} (now {now})"
+
+
+def explanation_text(title: str, explanation: Explanation, why_not: WhyNot | None) -> str:
+    """Return the answer for a person."""
+    parts = [_verdict(title, explanation)]
+    if explanation.conflicts:
+        parts.append(_conflicts_text(explanation.conflicts))
+    if explanation.repairs:
+        parts.append(_repairs_text(explanation))
+    if why_not is not None:
+        parts += _why_not_text(why_not)
+    elif explanation.feasible:
+        parts.append("  nothing excludes it; --design FILE asks about one design")
+    return "\n\n".join(parts)
+
+
+def _verdict(title: str, explanation: Explanation) -> str:
+    if explanation.feasible is None:
+        verdict = "not known whether a design is feasible: the search reached its limit"
+    elif explanation.feasible:
+        size = explanation.feasible_designs
+        verdict = "designs exist" if size is None else f"{count_text(size)} feasible designs"
+        verdict += " before rules on the step" if explanation.best is not None else ""
+    else:
+        verdict = "no feasible design"
+    lines = [f"{title}: {verdict}"]
+    if explanation.best is not None:
+        outcome = explanation.best.outcome
+        proof = "proved" if outcome.status is SolveStatus.OPTIMAL else "not proved"
+        shown = "none found" if outcome.value is None else show(outcome.value, Unit.TIME)
+        lines.append(f"best achievable step_time without rules on it: {shown}, {proof}")
+    return "\n".join(lines)
+
+
+def _conflicts_text(conflicts: Sequence[Sequence[Constraint]]) -> str:
+    parts = []
+    for number, conflict in enumerate(conflicts, 1):
+        head = "this rule excludes every design" if len(conflict) == 1 else "these rules exclude each other"
+        order = f" (conflict {number} of {len(conflicts)} found)" if len(conflicts) > 1 else ""
+        parts.append(f"{head}{order}:\n{rules_text(conflict)}")
+    return "\n\n".join(parts)
+
+
+def _repairs_text(explanation: Explanation) -> str:
+    lines = ["cheapest changes that leave a design:"]
+    for repair in explanation.repairs:
+        relaxation = repair.relaxation
+        left = "" if repair.feasible_designs is None else f", then {count_text(repair.feasible_designs)} designs"
+        proof = "" if relaxation.proved else ", not proved cheapest"
+        lines.append(f"  cost {_cost(relaxation.cost)}{left}{proof}")
+        lines.append(f"    {change_text(explanation.instance.parameter_set, relaxation)}")
+        options = shlex.join(edit_arguments(repair.edits))
+        lines.append(f"    {options or 'no option at all'}")
+    if explanation.best is None and explanation.repairs[0].relaxation.proved:
+        lines.append("  proved: nothing costs less than the first")
+    return "\n".join(lines)
+
+
+def _cost(cost: Fraction) -> str:
+    return f"{float(cost):.4g}"
+
+
+def _why_not_text(why_not: WhyNot) -> list[str]:
+    if not why_not.violations:
+        return ["the design is feasible: it breaks no rule"]
+    rows = [
+        (violation.constraint, f"{_side(violation.left)} {violation.operator} {_side(violation.right)}", violation.why)
+        for violation in why_not.violations
+    ]
+    parts = [f"the design breaks\n{table(('rule', 'which needs', 'why'), rows)}"]
+    if why_not.nearest:
+        lines = ["nearest feasible designs, fewest knobs changed first:"]
+        lines += [_neighbour_text(why_not.parameter_set, neighbour) for neighbour in why_not.nearest]
+        parts.append("\n".join(lines))
+    return parts
+
+
+def _side(side: Side) -> str:
+    """Return what a rule says on one side, with its value in brackets: "memory_per_npu (31.2 GB)"."""
+    if isinstance(side.value, str):
+        value = side.value
+    else:
+        value = show(side.value, side.unit) if side.unit is not Unit.NONE else f"{side.value:.10g}"
+    return value if side.text == value or side.text.replace(" ", "").isdigit() else f"{side.text} ({value})"
+
+
+def _neighbour_text(parameter_set: ParameterSet, neighbour: Neighbour) -> str:
+    changes = [
+        f"{name} {_shown(parameter_set, name, old)} -> {_shown(parameter_set, name, new)}"
+        for name, (old, new) in neighbour.changes.items()
+    ]
+    knobs = "1 knob" if neighbour.distance == 1 else f"{exact(neighbour.distance)} knobs"
+    return f"  {knobs}: {', '.join(changes)}"
+
+
+def _shown(parameter_set: ParameterSet, name: str, value: Value) -> str:
+    return value_spelled(parameter_set.column(name), value)
