@@ -21,14 +21,26 @@ _MEMBER = re.compile(r"([A-Za-z_]\w*)\[(\d{1,6})\]")
 
 
 def read_design(problem: Problem, source: str | None) -> tuple[Problem, DesignBatch]:
-    """Return one design, and the problem with every parameter fixed to it.
-
-    The design may leave the scope: a parameter it names may have any value of its domain. A name it does not give
-    has the instance's own value; `--fix` wins over both. `source` is a path, "-" for stdin, or None for the
-    instance's own design. The output of `solve --json` is a design, too.
+    """Return one design, and the problem with every parameter fixed to it; see `read_values`.
 
     Raises:
         SpecError: not a design, an unknown name, a value outside its domain, or a free parameter without a value.
+    """
+    wider, values = read_values(problem, source)
+    wider.parameter_set.design(values)  # every value lies in its domain, or it is named here
+    exactly = wider.edit(Edits(fix=tuple((name, str(value)) for name, value in values.items())))
+    return exactly, exactly.baseline()
+
+
+def read_values(problem: Problem, source: str | None) -> tuple[Problem, dict[str, Value]]:
+    """Return the value of each column of one design, and the problem with the parameters it names freed.
+
+    The design may leave the scope: a parameter it names may have any value of its domain, and a value outside stands
+    here as given. A name it does not give has the instance's own value; `--fix` wins over both. `source` is a path,
+    "-" for stdin, or None for the instance's own design. The output of `solve --json` is a design, too.
+
+    Raises:
+        SpecError: not a design, an unknown name, or a free parameter without a value.
     """
     given = _values(problem, _open(source)) if source is not None else {}
     wider = problem.edit(Edits(free=tuple(given)))
@@ -44,9 +56,7 @@ def read_design(problem: Problem, source: str | None) -> tuple[Problem, DesignBa
         else:
             hint = f"add it to the design, or --fix {column.name}={column.show(column.values[0])}"
             raise SpecError(f"nothing gives {column.name!r} a value", where=Where("--design"), hint=hint)
-    wider.parameter_set.design(values)  # every value lies in its domain, or it is named here
-    exactly = wider.edit(Edits(fix=tuple((name, str(value)) for name, value in values.items())))
-    return exactly, exactly.baseline()
+    return wider, values
 
 
 def _open(source: str) -> Entry:
