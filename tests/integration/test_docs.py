@@ -56,6 +56,31 @@ def test_every_command_of_the_quickstart_prints_what_the_page_shows(
         assert masked(done.out) == masked(expected), line
 
 
+def readme_commands() -> list[str]:
+    """Return each command of the README with the output it shows, if any."""
+    consoles = blocks("../README.md", "console")
+    return [command for console in consoles for command in console.split("$ cosmic-opt ")[1:]]
+
+
+@pytest.mark.parametrize("command", readme_commands())
+def test_a_command_of_the_readme_runs_and_prints_what_it_shows(command: str) -> None:
+    line, _, expected = command.partition("\n")
+    done = run(*shlex.split(line))
+    assert done.code == 0, done.err
+    if expected.strip():
+        assert masked(done.out) == masked(expected)
+
+
+def test_the_readme_shows_the_output_of_the_main_job() -> None:
+    assert any("proved optimal" in command for command in readme_commands())
+
+
+def test_the_python_of_the_readme_runs(capsys: pytest.CaptureFixture[str]) -> None:
+    (program,) = blocks("../README.md", "python")
+    exec(program, {})
+    assert int(capsys.readouterr().out) > 10**12
+
+
 @pytest.mark.parametrize(("rule", "count", "meaning"), rows("rule-language.md", "| rule | feasible"))
 def test_each_rule_of_the_page_counts_what_it_says(rule: str, count: str, meaning: str) -> None:
     done = run("count", TABLE1, "--require", rule.strip("`"), "--json")
