@@ -8,7 +8,7 @@ import typer
 
 from cosmic_opt.cli.exits import DONE, INFEASIBLE
 from cosmic_opt.cli.options import Request, problem_command
-from cosmic_opt.reporting.conflict import minimal_conflict
+from cosmic_opt.feasibility.conflict import first_conflict
 from cosmic_opt.reporting.counts import count_keys, explain_count
 from cosmic_opt.search.budget import Budget
 
@@ -24,7 +24,7 @@ def count(
     problem = request.problem
     result = problem.count(engine=solver)
     seconds = clock.elapsed()
-    conflict = minimal_conflict(problem.parameter_set) if result.value == 0 else ()
+    conflict = first_conflict(problem.parameter_set) if result.value == 0 else ()
     text = explain_count(request.title, problem.parameter_set, result, conflict, seconds)
     request.output.result("count", count_keys(result, conflict, seconds), text)
     return DONE if result.value else INFEASIBLE

@@ -16,8 +16,8 @@ from cosmic_opt.cli.files import check_target, whole_file
 from cosmic_opt.cli.options import Request, problem_command
 from cosmic_opt.cli.output import Output
 from cosmic_opt.errors import LimitError, SpecError, Where
+from cosmic_opt.feasibility.conflict import first_conflict
 from cosmic_opt.psa.parameter_set import DesignBatch
-from cosmic_opt.reporting.conflict import minimal_conflict
 from cosmic_opt.reporting.counts import why_empty
 from cosmic_opt.reporting.designs import design_lines
 from cosmic_opt.reporting.numbers import count_text
@@ -180,7 +180,7 @@ def _refused_all(problem: Problem, output: Output) -> bool:
     if problem.feasible.size:
         output.log("error: no design found that obeys the rules on simulated quantities\n  hint: relax them")
         return True
-    output.log(f"error: no feasible design\n\n{why_empty(minimal_conflict(problem.parameter_set))}")
+    output.log(f"error: no feasible design\n\n{why_empty(first_conflict(problem.parameter_set))}")
     return False
 
 

@@ -10,7 +10,7 @@ from cosmic_opt.cli.exits import DONE, INFEASIBLE, LIMIT
 from cosmic_opt.cli.options import Request, problem_command
 from cosmic_opt.cli.time_limit import seconds_of
 from cosmic_opt.errors import SpecError, Where
-from cosmic_opt.reporting.conflict import minimal_conflict
+from cosmic_opt.feasibility.conflict import first_conflict
 from cosmic_opt.search.budget import Budget
 from cosmic_opt.solvers.base import SolveStatus
 
@@ -41,7 +41,7 @@ def optimise(
     optimum = request.problem.optimise(expression, maximise=maximise is not None, solver=solver, time_limit_s=limit_s)
     seconds = clock.elapsed()
     infeasible = optimum.status is SolveStatus.INFEASIBLE
-    conflict = minimal_conflict(optimum.design.parameter_set) if infeasible else ()
+    conflict = first_conflict(optimum.design.parameter_set) if infeasible else ()
     instance = request.problem.instance
     keys = {"name": instance.name, "scope": instance.scope, **optimum_keys(optimum, conflict, seconds)}
     request.output.result("optimise", keys, optimum_text(request.title, optimum, conflict, seconds))

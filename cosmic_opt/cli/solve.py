@@ -17,7 +17,7 @@ from cosmic_opt.cli.exits import DONE, INFEASIBLE, INTERRUPTED, LIMIT
 from cosmic_opt.cli.options import Request, problem_command
 from cosmic_opt.cli.time_limit import seconds_of
 from cosmic_opt.errors import SpecError, Where
-from cosmic_opt.reporting.conflict import minimal_conflict
+from cosmic_opt.feasibility.conflict import first_conflict
 from cosmic_opt.reporting.counts import why_empty
 from cosmic_opt.search.budget import Budget
 from cosmic_opt.search.objective import objective_of
@@ -115,7 +115,7 @@ def _show(request: Request, outcome: Outcome, stop: str) -> None:
     problem = request.problem
     report = problem.simulate(outcome.design) if len(outcome.design) else None
     inert = _inert(problem)
-    conflict = minimal_conflict(problem.parameter_set) if outcome.status is SolveStatus.INFEASIBLE else ()
+    conflict = first_conflict(problem.parameter_set) if outcome.status is SolveStatus.INFEASIBLE else ()
     keys = answer_keys(outcome, problem.instance, report, conflict, inert, seed=request.seed, stop=stop)
     text = answer_text(request.title, outcome, problem.instance, report, inert, seed=request.seed, stop=stop)
     if outcome.status is SolveStatus.INFEASIBLE:

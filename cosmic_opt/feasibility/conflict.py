@@ -68,6 +68,18 @@ def minimal_conflicts(parameter_set: ParameterSet, limit: int = 1) -> list[tuple
     return [tuple(rules[position] for position in sorted(conflict)) for conflict in sorted(found, key=_by_size)]
 
 
+def first_conflict(parameter_set: ParameterSet) -> tuple[Constraint, ...]:
+    """Return one minimal conflict of a problem without a design.
+
+    Where the structural rules do allow designs, those on simulated quantities exclude them, and they are the answer.
+
+    Raises:
+        LimitError: neither engine can decide a subset of the rules.
+    """
+    conflicts = minimal_conflicts(parameter_set)
+    return conflicts[0] if conflicts else tuple(rule for rule in parameter_set.constraints if rule.simulated)
+
+
 def _by_size(conflict: Rules) -> tuple[int, list[int]]:
     return len(conflict), sorted(conflict)
 

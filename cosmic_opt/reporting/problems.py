@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from cosmic_opt.errors import LimitError
+from cosmic_opt.feasibility.feasible_set import feasible_set
+from cosmic_opt.ir.lower import lower
 from cosmic_opt.psa.model_file import ModelSpec
 from cosmic_opt.psa.parameter_set import Column, Constraint, ParameterSet
-from cosmic_opt.reporting.conflict import feasible_size
 from cosmic_opt.reporting.designs import value_text
 from cosmic_opt.reporting.numbers import clip, compress, exact, share_text, table
 from cosmic_opt.reporting.rules import rule_keys
@@ -48,7 +49,7 @@ def _keeps(parameter_set: ParameterSet, rule: Constraint) -> int | None:
     if rule.simulated:
         return None
     try:
-        return feasible_size(parameter_set, [rule])
+        return feasible_set(lower(replace(parameter_set, constraints=(rule,)))).size
     except LimitError:
         return None
 

@@ -8,7 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from cosmic_opt.api import Problem
-from cosmic_opt.feasibility.conflict import _conflicts, minimal_conflicts, shrink
+from cosmic_opt.feasibility.conflict import _conflicts, first_conflict, minimal_conflicts, shrink
 from cosmic_opt.psa.parameter_set import Constraint, ParameterSet
 from tests.strategies import FOCUSES, Source, brute_force, sources
 
@@ -86,3 +86,11 @@ def test_conflicts_of_the_full_stack_name_the_rules_a_person_would(
     problem = Problem.load("cosmic/gpt3-175b-system2").require(*rules)
     conflicts = minimal_conflicts(problem.parameter_set, limit=10)
     assert {tuple(rule.name for rule in conflict) for conflict in conflicts} == expected
+
+
+def test_rules_on_simulated_quantities_are_blamed_only_when_the_others_allow_a_design() -> None:
+    table1 = Problem.load("cosmic/table1-1024")
+    slow = table1.require("step_time <= 1 ns").parameter_set
+    assert [rule.name for rule in first_conflict(slow)] == ["required"]
+    impossible = table1.require("tp == 3", "step_time <= 1 ns").parameter_set
+    assert [rule.name for rule in first_conflict(impossible)] == ["required_1"]
