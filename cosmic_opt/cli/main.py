@@ -13,6 +13,7 @@ import typer
 
 from cosmic_opt.cli import (
     collective,
+    compare,
     count,
     designs,
     explain,
@@ -60,6 +61,7 @@ def build_app() -> typer.Typer:
         designs,
         optimise,
         simulate,
+        compare,
         solve,
         what_if,
         explain,
