@@ -131,9 +131,9 @@ def stage_memory(workload: Transformer, job: TrainingJob, designs: Designs, stag
 
     in_flight = np.minimum(designs.micro_batches(job), designs.pp - stage)
     return MemoryBreakdown(
-        weights_bytes=_zero(held * job.bytes_per_weight, designs, from_stage=3),
-        gradients_bytes=_zero(held * job.bytes_per_gradient, designs, from_stage=2),
-        optimizer_bytes=_zero(held * job.bytes_per_optimizer_state, designs, from_stage=1),
+        weights_bytes=_sharded(held * job.bytes_per_weight, designs, _weights_sharded(job, designs)),
+        gradients_bytes=_sharded(held * job.bytes_per_gradient, designs, _gradients_sharded(job, designs)),
+        optimizer_bytes=_sharded(held * job.bytes_per_optimizer_state, designs, designs.zero_stage >= 1),
         activations_bytes=layers * in_flight * layer_activation_bytes(workload, job, designs),
         head_bytes=np.where(is_last, _head_bytes(workload, job, designs), 0),
         workspace_bytes=_workspace_bytes(workload, job, designs, layers),
@@ -142,7 +142,13 @@ def stage_memory(workload: Transformer, job: TrainingJob, designs: Designs, stag
 
 
 def check_range(workload: Transformer, job: TrainingJob) -> None:
-    """Raise a LimitError if some design of the job could need more than 2^62 bytes of activations."""
+    """Raise a LimitError if some design of the job could need more than 2^62 bytes of states or activations."""
+    state = job.bytes_per_weight + job.bytes_per_gradient + job.bytes_per_optimizer_state
+    if 4 * workload.parameters() * max(1, state) >= 2**62:
+        raise LimitError(
+            f"{workload.parameters():.3g} parameters are beyond what is counted here (2^62 bytes)",
+            hint="check layers, hidden and ffn of the workload",
+        )
     per_token = sum(_stored_elements(workload)) * job.bytes_per_activation + 2 * _MASK_BYTES * workload.hidden
     scores = job.sequence * workload.heads * (2 * job.bytes_per_activation + _MASK_BYTES)
     outputs = workload.outputs * _LOGIT_BYTES
@@ -154,9 +160,26 @@ def check_range(workload: Transformer, job: TrainingJob) -> None:
         )
 
 
-def _zero(held_bytes: IntArray, designs: Designs, *, from_stage: int) -> IntArray:
-    """Bytes per rank of a model state that ZeRO shards over dp * sp from the given stage on (Rajbhandari 2020)."""
-    return _ceil_div(held_bytes, np.where(designs.zero_stage >= from_stage, designs.shards, 1))
+def _sharded(held_bytes: IntArray, designs: Designs, sharded: NDArray[np.bool_]) -> IntArray:
+    """Bytes per rank of a model state that ZeRO shards over dp * sp where told (Rajbhandari 2020)."""
+    return _ceil_div(held_bytes, np.where(sharded, designs.shards, 1))
+
+
+def _each_pass(job: TrainingJob, designs: Designs) -> NDArray[np.bool_]:
+    """Whether weights are gathered and gradients reduced anew with every micro-batch.
+
+    ZeRO-3 does so without a pipeline. With one, or below stage 3, traffic runs once a step (as the simulator has
+    it), so what it moves stays whole in memory until the last micro-batch.
+    """
+    return np.asarray(((designs.zero_stage == 3) & (designs.pp == 1)) | (designs.micro_batches(job) == 1))
+
+
+def _weights_sharded(job: TrainingJob, designs: Designs) -> NDArray[np.bool_]:
+    return np.asarray((designs.zero_stage >= 3) & _each_pass(job, designs))
+
+
+def _gradients_sharded(job: TrainingJob, designs: Designs) -> NDArray[np.bool_]:
+    return np.asarray((designs.zero_stage >= 2) & _each_pass(job, designs))
 
 
 def _layer_share(workload: Transformer, designs: Designs) -> IntArray:
@@ -224,9 +247,9 @@ def _workspace_bytes(workload: Transformer, job: TrainingJob, designs: Designs, 
     layer = designs.tokens(job) * _stored_bytes(workload, job, designs) + scores
     recomputed = np.select([designs.recompute == "full", designs.recompute == "selective"], [layer, scores], 0)
     share, sharded = _layer_share(workload, designs), designs.shards > 1
-    gradients = np.where(sharded & (designs.zero_stage >= 2), share * job.bytes_per_gradient, 0)
+    gradients = np.where(sharded & _gradients_sharded(job, designs), share * job.bytes_per_gradient, 0)
     gathered = np.minimum(layers, _GATHERED_LAYERS) * share * job.bytes_per_weight
-    weights = np.where(sharded & (designs.zero_stage >= 3), gathered, 0)
+    weights = np.where(sharded & _weights_sharded(job, designs), gathered, 0)
     return np.where(layers > 0, recomputed + gradients + weights, 0)
 
 

@@ -23,7 +23,9 @@ class TrainingJob:
         sequence: Tokens of a sequence.
         micro_batch: Sequences one pipeline pass processes.
         recompute: What backward runs again instead of keeping it: "none", "selective" (attention core), "full".
-        zero_stage: What is sharded over dp * sp: 1 optimizer states, 2 and gradients, 3 and weights.
+        zero_stage: What is sharded over dp * sp: 1 optimizer states, 2 and gradients, 3 and weights. Gradients
+            stay whole while micro-batches accumulate, and so do weights under a pipeline: traffic then runs once
+            a step, which is how frameworks combine them.
         sequence_parallel: 1 if norms and residuals are split over tp too (Korthikanti 2022), else 0.
         attention_kernel: "flash" keeps no attention scores; "unfused" keeps them.
         cosmic_layers: Layers COSMIC's own footprint counts (its `num_stacks`); nothing else uses it.

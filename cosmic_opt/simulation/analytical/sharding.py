@@ -42,13 +42,14 @@ def fill_sharding(whole: IntArray, work: Work, traffic: Traffic, terms: IntArray
 def _exposed(whole: IntArray, work: Work, traffic: Traffic, stage: int) -> tuple[int, int, int, int]:
     """Return exposed gathers and reductions of one pass, then all gathers and reductions of it.
 
-    Weights are gathered going forward by every sharded stage, and again going backward by ZeRO-3, which drops
-    them in between.
+    Weights are gathered going forward by every sharded stage, and again going backward by ZeRO-3 where it drops
+    them in between: without a pipeline, or when the step is one micro-batch. Else they stay for the whole step.
     """
     embed, head = ends_of(whole, stage)
     layers = whole[Whole.LAYERS_FIRST + stage]
     counts = (layers, embed, head)
-    again = 1 if whole[Whole.ZERO_STAGE] == 3 else 0
+    dropped = whole[Whole.PP] == 1 or whole[Whole.MICRO_BATCHES] == 1
+    again = 1 if whole[Whole.ZERO_STAGE] == 3 and dropped else 0
     forward_gathers = layers * traffic.layer_gather + embed * traffic.embed_gather + head * traffic.head_gather
     backward_gathers = again * (forward_gathers - embed * traffic.embed_gather)
     reductions = layers * traffic.layer_reduce + embed * traffic.embed_reduce + head * traffic.head_reduce

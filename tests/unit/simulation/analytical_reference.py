@@ -282,7 +282,8 @@ class Reference:
         design = self.design
         beside_gather, beside_reduce = design.overlap_weights, design.overlap_gradients
         forward = [(gather[job], work[job][0], 0) for job in jobs]
-        back_gather = [gather[job] if design.zero_stage == 3 and job != "embedding" else 0 for job in reversed(jobs)]
+        drops = design.zero_stage == 3 and (design.pp == 1 or self.micro_batches == 1)
+        back_gather = [gather[job] if drops and job != "embedding" else 0 for job in reversed(jobs)]
         plain = [(g, work[job][1], 0) for g, job in zip(back_gather, reversed(jobs), strict=True)]
         full = [(g, w, reduce[job]) for (g, w, _), job in zip(plain, reversed(jobs), strict=True)]
         gathers = flow_shop(forward, beside_gather, 0) - sum(w for _, w, _ in forward)

@@ -128,9 +128,25 @@ def test_one_npu_holds_eighteen_bytes_per_parameter(workload: Transformer) -> No
 
 @pytest.mark.parametrize(("stage", "per_parameter"), [(0, 18), (1, 6 + 12 / 64), (2, 2 + 16 / 64), (3, 18 / 64)])
 def test_zero_shards_optimizer_then_gradients_then_weights_over_dp_and_sp(stage: int, per_parameter: float) -> None:
-    sharded = memory_of(LLAMA3_8B, job(zero_stage=stage), Parallelism(dp=16, tp=1, pp=1, sp=4))
+    one_micro_batch = job(zero_stage=stage, global_batch=16)
+    sharded = memory_of(LLAMA3_8B, one_micro_batch, Parallelism(dp=16, tp=1, pp=1, sp=4))
     held = sharded.weights_bytes + sharded.gradients_bytes + sharded.optimizer_bytes
     assert int(held[0]) == pytest.approx(per_parameter * LLAMA3_8B.parameters(), abs=3)
+
+
+def test_gradients_stay_whole_while_micro_batches_accumulate() -> None:
+    accumulating = memory_of(LLAMA3_8B, job(zero_stage=2), Parallelism(dp=16, tp=1, pp=1, sp=1))
+    assert int(accumulating.gradients_bytes[0]) == 4 * LLAMA3_8B.parameters()
+    each = memory_of(LLAMA3_8B, job(zero_stage=3), Parallelism(dp=16, tp=1, pp=1, sp=1))
+    assert int(each.gradients_bytes[0]) == pytest.approx(4 * LLAMA3_8B.parameters() / 16, abs=1)
+
+
+def test_weights_stay_whole_under_a_pipeline_that_gathers_once_a_step() -> None:
+    piped = memory_of(LLAMA3_8B, job(zero_stage=3), Parallelism(dp=16, tp=1, pp=2, sp=1))
+    whole = memory_of(LLAMA3_8B, job(zero_stage=0), Parallelism(dp=16, tp=1, pp=2, sp=1))
+    assert int(piped.weights_bytes[0]) == int(whole.weights_bytes[0])
+    assert int(piped.gradients_bytes[0]) == int(whole.gradients_bytes[0])
+    assert int(piped.optimizer_bytes[0]) < int(whole.optimizer_bytes[0]) / 15
 
 
 def test_zero_three_gathers_two_layers_and_one_gradient() -> None:
