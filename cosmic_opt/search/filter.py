@@ -26,7 +26,7 @@ def within_step_limit(instance: BoundInstance, batches: Iterator[DesignBatch]) -
         return
     simulator = simulator_of(instance)
     for batch in batches:
-        yield batch.take(simulator.evaluate(kernel_columns(batch)).step_ticks <= limit)
+        yield batch.take(simulator.evaluate(kernel_columns(batch), strict=False).step_ticks <= limit)
 
 
 def count_within_step_limit(instance: BoundInstance) -> tuple[int, int]:

@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 
 from cosmic_opt.search import kernel
 from cosmic_opt.search.objective import Objective
+from cosmic_opt.search.score import kernel_columns
 from cosmic_opt.search.space import Space
 from cosmic_opt.simulation.analytical.layout import Option
 from cosmic_opt.simulation.analytical.simulator import AnalyticalSimulator
@@ -105,7 +106,7 @@ class Frontier:
     def region_arrays(self, rows: IntArray, masks: NDArray[np.bool_] | None = None) -> kernel.Regions:
         """Return the kernel's view of the chosen regions, prepared by the simulator."""
         batch = self.space.batch(self.space.regions.codes[rows])
-        prepared = self.simulator.prepare(batch.value_columns())
+        prepared = self.simulator.prepare(kernel_columns(batch), strict=False)
         size = len(rows)
         return kernel.Regions(
             _repeat(prepared.whole, size),

@@ -73,11 +73,9 @@ def objective_of(name: str, parameter_set: ParameterSet) -> Objective:
 
 def quantity_values(quantity: Quantity, batch: DesignBatch) -> IntArray:
     """Return a structural quantity for each design, in base units."""
-    parameter_set = batch.parameter_set
     total = np.zeros(len(batch), dtype=np.int64)
     for term in quantity.terms:
         total += np.asarray(term.evaluate(arguments_of(term.names, batch)), dtype=np.int64)
-    del parameter_set
     return total
 
 

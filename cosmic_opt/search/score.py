@@ -62,14 +62,14 @@ class Scorer:
     simulator: AnalyticalSimulator
     objective: Objective
 
-    def score(self, batch: DesignBatch) -> Scores:
-        """Return the scores of feasible designs.
+    def score(self, batch: DesignBatch, *, strict: bool = True) -> Scores:
+        """Return the scores of feasible designs. Not `strict`, one that cannot run has the step NO_TIME.
 
         Raises:
-            InfeasibleError: the simulator cannot run one of them.
+            InfeasibleError: the simulator cannot run one of them (an algorithm that does not exist for an extent).
             LimitError: a step takes longer than the simulator's clock can hold.
         """
-        evaluation = self.simulator.evaluate(kernel_columns(batch))
+        evaluation = self.simulator.evaluate(kernel_columns(batch), strict=strict)
         amounts = self.objective.amounts(batch)
         return Scores(evaluation, amounts, self.objective.values(evaluation.step_ticks, amounts))
 

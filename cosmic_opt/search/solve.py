@@ -116,6 +116,10 @@ class _Run:
             left -= len(batch)
             agent.tell(batch, self._score(batch))
 
+    def explain_no_time(self) -> None:
+        """Raise for what keeps every design from running, though it obeys every rule."""
+        self.scorer.score(self.space.sample(1, np.random.default_rng(self.seed)))
+
     def evaluations_left(self) -> int:
         """Return how many evaluations the budget still holds."""
         return NO_LIMIT if self.budget.evaluations is None else max(0, self.budget.evaluations - self.evaluations)
@@ -131,7 +135,7 @@ class _Run:
 
     def _score(self, batch: DesignBatch) -> np.ndarray:
         """Score a batch, keep its best, and return what an agent is told: infinity beyond the step limit."""
-        scores = self.scorer.score(batch)
+        scores = self.scorer.score(batch, strict=False)
         self.evaluations += len(batch)
         allowed = scores.evaluation.step_ticks <= self.limit_ticks
         self._keep_best(batch.take(allowed), scores.values[allowed])
@@ -205,6 +209,8 @@ def _agent_alone(run: _Run, agent: str) -> Outcome:
     if run.budget.evaluations is None and run.budget.seconds is None:
         raise SpecError("an agent alone never stops by itself", hint="give --evaluations 10000 or --time-limit 60")
     run.use_agent(agent, run.evaluations_left())
+    if run.best_value is None and run.limit_ticks == NO_LIMIT:
+        run.explain_no_time()
     status = SolveStatus.UNKNOWN if run.best_value is None else SolveStatus.FEASIBLE
     stop = Stop.TIME if run.budget.out_of_time() else Stop.EVALUATIONS
     return run.outcome(status, stop, None, 0, 0)
@@ -233,13 +239,17 @@ def _hybrid(run: _Run) -> Outcome:
         if run.budget.out_of_time():
             stop = Stop.TIME
             break
-    if frontier.next < len(frontier.order) and stop is Stop.PROVED:
+    if frontier.next >= len(frontier.order):
+        stop = Stop.PROVED
+    elif stop is Stop.PROVED:
         stop = Stop.NODES if run.budget.evaluations is None else Stop.EVALUATIONS
     return _finish(run, frontier, total, stop)
 
 
 def _finish(run: _Run, frontier: Frontier, regions: int, stop: Stop) -> Outcome:
     if frontier.value is None:
+        if run.limit_ticks == NO_LIMIT:
+            run.explain_no_time()
         status = SolveStatus.INFEASIBLE if stop is Stop.PROVED else SolveStatus.UNKNOWN
         return run.outcome(status, stop, frontier.bound, regions, frontier.nodes)
     if stop is Stop.PROVED:

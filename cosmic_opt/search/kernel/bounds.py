@@ -7,7 +7,7 @@ import numpy as np
 from cosmic_opt.search.kernel.arrays import SLOTS, TERM_COUNT, IntArray, Options, Region, Regions, pick
 from cosmic_opt.simulation.analytical._jit import jit
 from cosmic_opt.simulation.analytical.batch import option_vectors
-from cosmic_opt.simulation.analytical.layout import INFEASIBLE
+from cosmic_opt.simulation.analytical.layout import INFEASIBLE, Status, Whole
 from cosmic_opt.simulation.analytical.step import TOO_LONG, compose
 from cosmic_opt.simulation.analytical.tables import PhaseTables
 
@@ -27,6 +27,8 @@ def region_bound(
     TOO_LONG stands for a region with no option that runs (worst: one that does not). `vectors` [O, K], `extremes`
     [D, K] and `terms` are working space.
     """
+    if region.whole[Whole.STATUS] != Status.OK:
+        return TOO_LONG
     for dim in range(options.sizes.shape[0]):
         size = options.sizes[dim]
         option_vectors(tables, region.payload[dim], region.links[dim], options.inputs[dim, :size], vectors)

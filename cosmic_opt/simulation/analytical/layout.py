@@ -30,6 +30,9 @@ MAX_DIMENSIONS = 8
 LIMIT_TICKS = 4e18
 """A step longer than this (46 days) may not fit 64 bits and is refused."""
 
+NO_TIME = 2**63 - 1
+"""The step of a design that cannot run, or runs longer than LIMIT_TICKS."""
+
 INFEASIBLE = 2**62
 """In every slot of an option that the dimension cannot run; above any time, so minima pass it over."""
 

@@ -14,6 +14,7 @@ from cosmic_opt.simulation.analytical.inputs import DEFAULTS, InputColumns, bind
 from cosmic_opt.simulation.analytical.layout import (
     CATEGORIES,
     HIDDEN,
+    NO_TIME,
     TERMS,
     Link,
     Option,
@@ -137,12 +138,13 @@ class AnalyticalSimulator:
         keys = [f"{name}[{dim}]" for dim in range(self.dimensions)]
         return sorted({value for key in keys for value in (domains[key] if key in domains else (data[key],))})
 
-    def evaluate(self, columns: Mapping[str, Values]) -> Evaluation:
+    def evaluate(self, columns: Mapping[str, Values], *, strict: bool = True) -> Evaluation:
         """Score every row.
 
         Args:
             columns: Column name to its n values: int64 in base units; a category as text, or as integer
                 codes in the order of `layout.CATEGORIES`. Other columns are ignored.
+            strict: Whether a row that cannot run is an error; else its step is `layout.NO_TIME` and its terms 0.
 
         Raises:
             SpecError: a column is missing, or holds a value outside the domains.
@@ -162,11 +164,13 @@ class AnalyticalSimulator:
             self._columns.fill(columns, start, stop, inputs)
             part = slice(start, stop)
             evaluate_rows(self.tables, self.rates, inputs, step[part], terms[part], micro_batches[part], statuses[part])
-            self._require_scored(statuses[part], inputs, start)
+            self._require_scored(statuses[part], inputs, start, strict=strict)
+        unscored = statuses != Status.OK
+        step[unscored], terms[unscored] = NO_TIME, 0
         return Evaluation(step, terms[:, : Term.COUNT], terms[:, Term.COUNT :], micro_batches)
 
-    def prepare(self, columns: Mapping[str, Values]) -> Prepared:
-        """Prepare every row of the structural columns; errors as `evaluate`."""
+    def prepare(self, columns: Mapping[str, Values], *, strict: bool = True) -> Prepared:
+        """Prepare every row of the structural columns; errors as `evaluate`. Not `strict`, `Whole.STATUS` tells."""
         from cosmic_opt.simulation.analytical.batch import prepare_rows
 
         rows = self._columns.length(columns, self.structural)
@@ -178,7 +182,7 @@ class AnalyticalSimulator:
             np.zeros((rows, self.dimensions, Link.COUNT), dtype=np.int64),
         )
         prepare_rows(self.tables, self.rates, inputs, prepared.whole, prepared.payload, prepared.links)
-        self._require_scored(prepared.whole[:, Whole.STATUS], inputs, 0)
+        self._require_scored(prepared.whole[:, Whole.STATUS], inputs, 0, strict=strict)
         return prepared
 
     def option_vectors(self, prepared: Prepared, row: int, dim: int, options: Mapping[str, Values]) -> IntArray:
@@ -235,11 +239,12 @@ class AnalyticalSimulator:
             causal_half=self.causal_half,
         )
 
-    def _require_scored(self, statuses: NDArray[np.int64], inputs: IntArray, start: int) -> None:
-        """Raise for the first row that has no time."""
-        if not statuses.any():
+    def _require_scored(self, statuses: NDArray[np.int64], inputs: IntArray, start: int, *, strict: bool) -> None:
+        """Raise for the first row that has no time; not `strict`, for one whose values mean nothing."""
+        bad = np.flatnonzero(statuses if strict else statuses == Status.OUTSIDE)
+        if not len(bad):
             return
-        row = int(np.flatnonzero(statuses)[0])
+        row = int(bad[0])
         design = dict(zip(input_names(self.dimensions), (int(value) for value in inputs[row]), strict=False))
         where = Where(key=f"design {start + row}")
         shape = [design[f"npus_per_dim[{dim}]"] for dim in range(self.dimensions)]

@@ -14,7 +14,7 @@ from __future__ import annotations
 import numpy as np
 
 from cosmic_opt.simulation.analytical._jit import jit
-from cosmic_opt.simulation.analytical.layout import FULL, LIMIT_TICKS, SELECTIVE, Term, Whole
+from cosmic_opt.simulation.analytical.layout import FULL, LIMIT_TICKS, NO_TIME, SELECTIVE, Term, Whole
 from cosmic_opt.simulation.analytical.sharding import fill_sharding
 from cosmic_opt.simulation.analytical.tables import IntArray
 from cosmic_opt.simulation.analytical.traffic import (
@@ -26,7 +26,7 @@ from cosmic_opt.simulation.analytical.traffic import (
     synchronise,
 )
 
-TOO_LONG = 2**63 - 1
+TOO_LONG = NO_TIME
 """The time of a step beyond LIMIT_TICKS."""
 
 

@@ -1,14 +1,16 @@
 from __future__ import annotations
 
+from pathlib import Path
+
 import numpy as np
 import pytest
 
 from cosmic_opt.api import Problem
-from cosmic_opt.errors import LimitError, SpecError
+from cosmic_opt.errors import InfeasibleError, LimitError, SpecError
 from cosmic_opt.search.budget import Budget
 from cosmic_opt.search.solve import LogLine, Stop
 from cosmic_opt.solvers.base import SolveStatus
-from tests.unit.search.spaces import BASE, LARGE, RINGS, SPACES, SYSTEM1, brute_force
+from tests.unit.search.spaces import BASE, LARGE, RINGS, SPACES, SYSTEM1, brute_force, scorer_of
 
 
 @pytest.mark.parametrize("name", SPACES)
@@ -146,3 +148,40 @@ def test_a_small_budget_is_not_overrun(evaluations: int) -> None:
     outcome = SYSTEM1.solve(budget=Budget(evaluations=evaluations))
     assert outcome.evaluations + outcome.nodes <= evaluations + 8
     assert outcome.status is SolveStatus.FEASIBLE
+
+
+def test_designs_that_cannot_run_are_passed_over_not_fatal(tmp_path: Path) -> None:
+    model = (Path(__file__).parents[3] / "models" / "cosmic.yaml").read_text(encoding="utf-8")
+    model = model.replace("domain: [4, 8, 16]", "domain: [3, 4, 6]").replace(
+        "powers_of: 2, from: 1, to: npus", "divisors_of: npus"
+    )
+    (tmp_path / "twelve.yaml").write_text(model, encoding="utf-8")
+    instance = (Path(__file__).parents[3] / "instances" / "cosmic" / "vit-base-system1.yaml").read_text(
+        encoding="utf-8"
+    )
+    instance = instance.replace("model: cosmic", "model: twelve.yaml").replace("scope: full_stack", "scope: full_stack")
+    (tmp_path / "mine.yaml").write_text(instance, encoding="utf-8")
+    problem = (
+        Problem.load(str(tmp_path / "mine.yaml"))
+        .set(npus=144)
+        .fix({"npus_per_dim[0]": 3, "npus_per_dim[1]": 4, "npus_per_dim[2]": 3, "npus_per_dim[3]": 4})
+        .fix(
+            sp=1, pp=1, weight_sharded=0, scheduling_policy="lifo", chunks=4, multidim="baseline", bandwidth="100 GB/s"
+        )
+        .without("fits", "runnable_tp", "runnable_dp")
+    )
+    outcome = problem.solve()
+    assert outcome.status is SolveStatus.OPTIMAL
+    scorer = scorer_of(problem)
+    best = min(scorer.score(batch, strict=False).evaluation.step_ticks.min() for batch in problem.enumerate())
+    assert outcome.value == best
+    algorithms = {outcome.design.values(f"algorithm[{d}]")[0] for d in (0, 2)}
+    assert not algorithms & {"halving_doubling", "double_binary_tree"}
+    only = problem.fix(algorithm="halving_doubling")
+    with pytest.raises(InfeasibleError, match="does not exist"):
+        only.solve()
+
+
+def test_a_world_that_does_not_fill_the_network_is_an_error_that_says_so() -> None:
+    with pytest.raises(InfeasibleError, match="do not fill"):
+        SYSTEM1.without("world_size", "fits").fix(dp=1, tp=1, sp=1, pp=1).solve()
