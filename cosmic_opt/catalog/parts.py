@@ -13,10 +13,14 @@ from cosmic_opt.psa.domain import Value
 from cosmic_opt.system.collectives import ALGORITHMS
 from cosmic_opt.system.price import TierPrice, parse_prices
 from cosmic_opt.system.topology import TOPOLOGIES
-from cosmic_opt.units import Unit
+from cosmic_opt.units import Unit, show
 
 MAX_DIMENSIONS = 8
+LARGEST = 10**24
+"""No device has more FLOP/s, bytes or bytes/s."""
 DIMENSION_UNITS = {"npus": Unit.NONE, "bandwidth": Unit.BYTES_PER_S, "latency": Unit.TIME}
+DIMENSION_LIMITS = {"npus": 10**9, "bandwidth": 10**18, "latency": 10**15}
+"""In base units: a billion NPUs, an exabyte a second, a thousand seconds a hop."""
 DIMENSION_TEXTS = ("topology", "algorithm", "tier")
 COLLECTIVE_SETTINGS = ("scheduling_policy", "chunks", "multidim")
 
@@ -102,6 +106,10 @@ def _dimension(entry: Entry) -> Mapping[str, Value]:
         values[key] = fields[key].quantity(unit) if key == "latency" else positive(fields[key], unit)
         if int(values[key]) < 0:
             raise fields[key].fail(f"{fields[key].value!r} is negative")
+        if int(values[key]) > DIMENSION_LIMITS[key]:
+            raise fields[key].fail(
+                f"{fields[key].value!r} is too large", f"at most {show(DIMENSION_LIMITS[key], unit)}"
+            )
     return values
 
 
@@ -128,7 +136,9 @@ def positive(entry: Entry, unit: Unit) -> int:
     """Return a number above zero."""
     value = entry.quantity(unit)
     if value <= 0:
-        raise entry.fail(f"{entry.value!r} is not positive")
+        raise entry.fail(f"{entry.value!r} is not positive", "give a number above zero")
+    if value > LARGEST:
+        raise entry.fail(f"{entry.value!r} is too large", f"at most {show(LARGEST, unit)}")
     return value
 
 

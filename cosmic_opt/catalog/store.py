@@ -90,9 +90,13 @@ def read_text(path: Path) -> str:
             )
         return path.read_text(encoding="utf-8")
     except UnicodeDecodeError:
-        raise SpecError("the file is not UTF-8 text", where=where, hint="an instance is a YAML file") from None
+        raise SpecError(
+            "the file is not UTF-8 text", where=where, hint="models, instances and their parts are YAML files"
+        ) from None
     except OSError as error:
-        raise SpecError(f"cannot read the file: {error.strerror}", where=where) from None
+        raise SpecError(
+            f"cannot read the file: {error.strerror}", where=where, hint="check its name and rights"
+        ) from None
 
 
 def display(path: Path) -> str:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import os
 import sys
 import traceback
@@ -79,6 +80,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
     sys.set_int_max_str_digits(0)  # counts are printed in full, however long
     try:
         code = _run(given)
+        if sys.stdout is None:
+            raise OSError(errno.EBADF, "stdout is closed")
         sys.stdout.flush()
     except CosmicError as error:
         code = next((exit_code for kind, exit_code in EXITS if isinstance(error, kind)), BUG)
@@ -94,6 +97,10 @@ def main(arguments: Sequence[str] | None = None) -> int:
     except (BrokenPipeError, ReaderGoneError):
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         code = DONE
+    except OSError as error:  # files are read and written with errors of their own: this is stdout
+        _say(f"error: cannot write the answer: {error.strerror}\n  hint: free the disk, or open stdout")
+        sys.stdout = None  # what is buffered cannot be flushed at exit
+        code = BAD_INPUT
     except MemoryError:
         _say("error: the computer has too little memory for this\n  hint: make the problem smaller")
         code = LIMIT

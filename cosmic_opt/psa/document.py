@@ -14,6 +14,8 @@ from cosmic_opt.units import Unit, parse
 MAX_BYTES = 1_000_000
 MAX_NODES = 100_000
 MAX_DEPTH = 30
+MAX_DIGITS = 1000
+"""Longer spellings are refused before they are read: Python may or may not read them, as the process is set."""
 MAX_BITS = 256
 """A whole number with more bits is refused: nothing real needs it, and no message could show it."""
 _LOADER = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
@@ -124,7 +126,8 @@ def read_yaml(text: str, file: str) -> Entry:
     except RecursionError:
         raise SpecError("the file is nested too deeply", where=Where(file)) from None
     if node is None:
-        raise SpecError("the file is empty", where=Where(file), hint="start with 'schema: cosmic-opt/instance@1'")
+        hint = "start with 'schema: cosmic-opt/instance@1' (or model, system, workload, device, prices)"
+        raise SpecError("the file is empty", where=Where(file, 1), hint=hint)
     reader = _Reader(file)
     value = reader.plain(node, ())
     return Entry(value, Where(file, 1), reader.lines)
@@ -160,6 +163,8 @@ class _Reader:
         self.refuse_tag(node, path, yaml.ScalarNode, node.value)
         if node.tag.rpartition(":")[2] not in ("int", "float", "bool", "null"):
             return node.value
+        if len(node.value) > MAX_DIGITS:
+            raise SpecError(f"the number {node.value[:40]}… is too large", where=self.where(node, path))
         try:
             value = self.constructor.construct_object(node)
         except ValueError:

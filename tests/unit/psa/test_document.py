@@ -38,8 +38,8 @@ def test_small_alias_repeats_its_value() -> None:
 
 
 HOSTILE = {
-    "empty": ("", None, "the file is empty"),
-    "only a comment": ("# nothing\n", None, "the file is empty"),
+    "empty": ("", 1, "the file is empty"),
+    "only a comment": ("# nothing\n", 1, "the file is empty"),
     "two documents": ("a: 1\n---\nb: 2\n", 2, "another document"),
     "tab indentation": ("a:\n\t- 1\n", 2, "cannot start any token"),
     "tab before a key": ("\ta: 1\n", 1, "cannot start any token"),
@@ -63,7 +63,7 @@ HOSTILE = {
     "a set": ("a: !!set {b, c}\n", 1, "the tag !!set"),
     "private tag": ("a: !mine x\n", 1, "the tag !mine"),
     "number of no digits": ("a: 0b_\n", 1, "'0b_' is not a number"),
-    "number of 5,000 digits": (f"a: {'9' * 5000}\n", 1, "is not a number"),
+    "number of 5,000 digits": (f"a: {'9' * 5000}\n", 1, "is too large"),
     "number of 5,000 hexadecimal digits": (f"a: 0x{'f' * 5000}\n", 1, "is too large"),
     "zero byte": ('a: "\x00"\n', None, "not YAML"),
     "control character": ("a: \x01\n", None, "not YAML"),
@@ -89,10 +89,10 @@ def test_alias_bomb_is_refused_before_it_grows(shape: str) -> None:
     letters = "abcdefghijklmnopqrstuvwxyz"
     lines = ["a: &a [lol, lol]"]
     lines += [f"{name}: &{name} {shape.format(before)}" for before, name in pairwise(letters)]
-    started = time.perf_counter()
+    started = time.process_time()
     with pytest.raises(SpecError, match="too many values, or nests too deeply"):
         read_yaml("\n".join(lines), "bomb.yaml")
-    assert time.perf_counter() - started < 2
+    assert time.process_time() - started < 10
 
 
 def test_reading_methods_say_what_was_expected_and_where() -> None:
