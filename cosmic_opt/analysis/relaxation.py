@@ -99,6 +99,10 @@ def cheapest_relaxations(
     return search.found
 
 
+_UNASKED, _FOUND, _MORE = range(3)
+"""What is known of a node: nothing; its next relaxation; that its drops alone are not enough, so that it costs more."""
+
+
 @dataclass
 class _Node:
     """A set of dropped rules, and the relaxed problem of the others once it is known to be needed."""
@@ -121,7 +125,7 @@ class _Search:
     """Best-first over sets of dropped rules.
 
     An entry of the heap is a lower bound of what its node still holds, with the relaxation that attains it where one
-    was found already. Among equal bounds, nodes not yet asked whether their drops suffice come first.
+    was found. Among equal costs fewer changes come first.
     """
 
     relaxable: Relaxable
@@ -134,32 +138,32 @@ class _Search:
     def in_order(self) -> Iterator[Relaxation]:
         """Yield relaxations in order of cost; `found` is what the caller kept so far."""
         serial = count()
-        heap: list[tuple[Fraction, int, int, _Node, Relaxation | None]] = []
+        heap: list[tuple[Fraction, int, int, int, _Node, Relaxation | None]] = []
         level = 0
         while True:
             while self._opens(level, heap[0][0] if heap else None):
                 for node in self._nodes(level):
-                    heapq.heappush(heap, (level * self.costs.drop, 0, next(serial), node, None))
+                    heapq.heappush(heap, (level * self.costs.drop, _UNASKED, 0, next(serial), node, None))
                 level += 1
             if not heap:
                 return
-            bound, asked, _, node, relaxation = heapq.heappop(heap)
+            bound, state, _, _, node, relaxation = heapq.heappop(heap)
             if self._is_listed(bound, node) and relaxation is not None and not self._known(relaxation.changed):
                 yield replace(relaxation, proved=self.unsettled is None or self.unsettled >= relaxation.cost)
-            if self._known(node.drops) or not self._is_listed(bound, node):
+            if self._known(node.drops) or not self._is_listed(bound, node, more=state == _MORE):
                 continue
             try:
-                better = self._cheapest_of(node) if asked else _drops_alone(node, bound)
+                better = _drops_alone(node, bound) if state == _UNASKED else self._cheapest_of(node)
             except LimitError:
-                if asked:
+                if state == _UNASKED:  # too entangled to count: the solver may still tell
+                    heapq.heappush(heap, (bound, _MORE, 0, next(serial), node, None))
+                else:
                     self._give_up(bound)
-                else:  # too entangled to count: the solver may still tell
-                    heapq.heappush(heap, (bound, 1, next(serial), node, None))
                 continue
             if better is not None:
-                heapq.heappush(heap, (better.cost, 1, next(serial), node, better))
-            elif not asked and self._is_listed(bound, node, more=True):
-                heapq.heappush(heap, (bound, 1, next(serial), node, None))
+                heapq.heappush(heap, (better.cost, _FOUND, len(better.changes), next(serial), node, better))
+            elif state == _UNASKED:
+                heapq.heappush(heap, (bound, _MORE, 0, next(serial), node, None))
 
     def _opens(self, level: int, least: Fraction | None) -> bool:
         """Tell whether it is the turn of the sets of `level` dropped rules; `least` is the best bound of the others."""
@@ -208,8 +212,8 @@ class _Search:
         recheck(node.model, problem.parameter_set, result.codes, solver.name)
         (point,) = problem.parameter_set.batch(result.codes).points()
         changes, cost = _read(problem, node.relaxable, self.costs, point)
-        if result.value != cost * problem.scale:
-            raise EngineDisagreement(f"the changes cost {cost}, {solver.name} says {result.value} / {problem.scale}")
+        if result.value != cost * problem.scale + len(changes):
+            raise EngineDisagreement(f"{len(changes)} changes cost {cost}, {solver.name} says {result.value}")
         design = {column.name: point[column.name] for column in node.relaxable.wide.columns}
         return Relaxation((*changes, *map(Drop, node.dropped)), least + cost, design)
 

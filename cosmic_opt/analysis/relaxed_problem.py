@@ -92,7 +92,10 @@ class Slack:
 
 @dataclass(frozen=True)
 class RelaxedProblem:
-    """The relaxed parameter set, its cost times `scale` as an objective, and what its extra columns mean."""
+    """The relaxed parameter set, and what its extra columns mean.
+
+    The objective is the cost times `scale`, which is whole, plus the number of changes, which breaks ties.
+    """
 
     parameter_set: ParameterSet
     objective: LinearObjective
@@ -113,7 +116,9 @@ def relax(relaxable: Relaxable, costs: Costs, *, worth: bool) -> RelaxedProblem:
     rules += [part for slack in slacks.values() for part in _limits(slack)]
     extra = [column for slack in slacks.values() for column in (slack.changed, *slack.up, *slack.down)]
     parameter_set = ParameterSet((*wide.columns, *extra), tuple(rules), wide.data)
-    scale = math.lcm(costs.value.denominator, *(abs(slack.number.value) for slack in slacks.values()))
+    scale = (1 + len(wide.columns) + len(slacks)) * math.lcm(
+        costs.value.denominator, *(abs(slack.number.value) for slack in slacks.values())
+    )
     objective = _objective(parameter_set, relaxable, slacks.values(), costs, scale)
     return RelaxedProblem(parameter_set, objective, scale, tuple(slacks.values()))
 
@@ -219,14 +224,15 @@ def _sum(terms: list[Term]) -> Term:
 def _objective(
     parameter_set: ParameterSet, relaxable: Relaxable, slacks: Iterable[Slack], costs: Costs, scale: int
 ) -> LinearObjective:
-    """Return the cost times `scale`, which is a whole number for every design."""
+    """Return the cost times `scale`, plus one for each thing changed (together less than any difference in cost)."""
     weights: dict[str, tuple[int, ...]] = {}
     for column in relaxable.wide.columns:
         own = relaxable.own.column(column.name).codes
         if len(own) < len(column.values):
-            weights[column.name] = tuple(int(costs.value * scale) * (value not in own) for value in column.values)
+            weights[column.name] = tuple((int(costs.value * scale) + 1) * (value not in own) for value in column.values)
     for slack in slacks:
         unit = scale // abs(slack.number.value)
+        weights[slack.changed.name] = (0, 1)
         for digits in (slack.up, slack.down):
             for at, digit in enumerate(digits):
                 weights[digit.name] = tuple(unit * BASE**at * int(value) for value in digit.values)
