@@ -7,7 +7,7 @@ other rules in force tables stay small, and the least change of numbers and doma
 from __future__ import annotations
 
 import heapq
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from fractions import Fraction
 from itertools import combinations, count
@@ -89,7 +89,7 @@ def cheapest_relaxations(
     """Return up to `limit` relaxations in order of cost; none contains all the changes of one before it.
 
     Listed are those that cost at most as much as the cheapest, or as one dropped rule where that is more; and, at any
-    cost, the cheapest that drops no rule.
+    cost, the cheapest that drops no rule. When the time is spent, the list ends with what was not proved.
     """
     search = _Search(relaxable, costs, Limits(seconds=time_limit_s))
     for relaxation in search.in_order():
@@ -147,6 +147,9 @@ class _Search:
                 level += 1
             if not heap:
                 return
+            if self.limits.out_of_time():
+                yield from self._unproved(relaxation for *_, relaxation in sorted(heap) if relaxation is not None)
+                return
             bound, state, _, _, node, relaxation = heapq.heappop(heap)
             if self._is_listed(bound, node) and relaxation is not None and not self._known(relaxation.changed):
                 yield replace(relaxation, proved=self.unsettled is None or self.unsettled >= relaxation.cost)
@@ -164,6 +167,25 @@ class _Search:
                 heapq.heappush(heap, (better.cost, _FOUND, len(better.changes), next(serial), node, better))
             elif state == _UNASKED:
                 heapq.heappush(heap, (bound, _MORE, 0, next(serial), node, None))
+
+    def _unproved(self, pending: Iterable[Relaxation]) -> Iterator[Relaxation]:
+        """Yield what is at hand when the time is spent: relaxations not yet proved next, else some set of drops."""
+        for relaxation in pending:
+            if not self._known(relaxation.changed):
+                yield replace(relaxation, proved=False)
+        if not self.found:
+            yield self._some_drops()
+
+    def _some_drops(self) -> Relaxation:
+        """Return rules without which there is a design, though not without fewer of them: keep all that can be kept."""
+        dropped = list(self.relaxable.rules)
+        for rule in self.relaxable.rules:
+            rest = tuple(other for other in dropped if other is not rule)
+            if _drops_alone(self._node(rest), Fraction(0)) is not None:
+                dropped = list(rest)
+        found = _drops_alone(self._node(tuple(dropped)), self.costs.drop * len(dropped))
+        assert found is not None, "without any rule every design is feasible"
+        return replace(found, proved=False)
 
     def _opens(self, level: int, least: Fraction | None) -> bool:
         """Tell whether it is the turn of the sets of `level` dropped rules; `least` is the best bound of the others."""
@@ -183,9 +205,12 @@ class _Search:
 
     def _nodes(self, dropped: int) -> Iterator[_Node]:
         for rules in combinations(reversed(self.relaxable.rules), dropped):
-            node = _Node(self.relaxable.without([rule.name for rule in rules]), rules)
+            node = self._node(rules)
             if not self._known(node.drops):
                 yield node
+
+    def _node(self, rules: tuple[Constraint, ...]) -> _Node:
+        return _Node(self.relaxable.without([rule.name for rule in rules]), rules)
 
     def _known(self, changed: frozenset[str]) -> bool:
         """Tell whether these changes contain all of those of a relaxation found."""
@@ -206,13 +231,13 @@ class _Search:
         result = solver.solve(node.model, problem.objective, limits=Limits(seconds=self.limits.remaining_s()))
         least = self.costs.drop * len(node.dropped)
         if result.status in (SolveStatus.FEASIBLE, SolveStatus.UNKNOWN):
-            self._give_up(least + Fraction(max(0, result.bound or 0), problem.scale))
+            self._give_up(least + problem.cost_of(result.bound or 0))
         if not len(result.codes):
             return None
         recheck(node.model, problem.parameter_set, result.codes, solver.name)
         (point,) = problem.parameter_set.batch(result.codes).points()
         changes, cost = _read(problem, node.relaxable, self.costs, point)
-        if result.value != cost * problem.scale + len(changes):
+        if result.status is SolveStatus.OPTIMAL and result.value != cost * problem.scale + len(changes):
             raise EngineDisagreement(f"{len(changes)} changes cost {cost}, {solver.name} says {result.value}")
         design = {column.name: point[column.name] for column in node.relaxable.wide.columns}
         return Relaxation((*changes, *map(Drop, node.dropped)), least + cost, design)

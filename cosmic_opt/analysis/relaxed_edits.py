@@ -45,7 +45,10 @@ def rule_after(rule: Constraint, changes: Mapping[tuple[int, int], tuple[int, Un
     """Return a rule's text with other numbers at the given places [start, stop)."""
     text = rule.text
     for (start, stop), (value, unit) in sorted(changes.items(), reverse=True):
-        text = f"{text[:start]}{spelled(value, unit)}{text[stop:]}"
+        before = text[:start]
+        if value < 0 and before.rstrip().endswith("-"):
+            before, value = before.rstrip()[:-1], -value
+        text = f"{before}{spelled(value, unit)}{text[stop:]}"
     return text
 
 

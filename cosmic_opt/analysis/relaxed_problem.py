@@ -11,7 +11,7 @@ from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from fractions import Fraction
 
-from cosmic_opt.analysis.rule_numbers import Atom, NumberSide, RuleNumber, changeable_atoms
+from cosmic_opt.analysis.rule_numbers import LARGEST, Atom, NumberSide, RuleNumber, changeable_atoms
 from cosmic_opt.ir.objective import LinearObjective
 from cosmic_opt.psa.domain import Value
 from cosmic_opt.psa.parameter_set import Column, Constraint, ParameterSet
@@ -101,6 +101,12 @@ class RelaxedProblem:
     objective: LinearObjective
     scale: int
     slacks: tuple[Slack, ...]
+    most_changes: int
+
+    def cost_of(self, value: int) -> Fraction:
+        """Return the cost of designs with an objective of at least `value`: a lower bound."""
+        step = 1 + self.most_changes
+        return Fraction(max(0, value) // step * step, self.scale)
 
 
 def relax(relaxable: Relaxable, costs: Costs, *, worth: bool) -> RelaxedProblem:
@@ -116,11 +122,10 @@ def relax(relaxable: Relaxable, costs: Costs, *, worth: bool) -> RelaxedProblem:
     rules += [part for slack in slacks.values() for part in _limits(slack)]
     extra = [column for slack in slacks.values() for column in (slack.changed, *slack.up, *slack.down)]
     parameter_set = ParameterSet((*wide.columns, *extra), tuple(rules), wide.data)
-    scale = (1 + len(wide.columns) + len(slacks)) * math.lcm(
-        costs.value.denominator, *(abs(slack.number.value) for slack in slacks.values())
-    )
+    most_changes = len(wide.columns) + len(slacks)
+    scale = (1 + most_changes) * math.lcm(costs.value.denominator, *(abs(number.value) for number in slacks))
     objective = _objective(parameter_set, relaxable, slacks.values(), costs, scale)
-    return RelaxedProblem(parameter_set, objective, scale, tuple(slacks.values()))
+    return RelaxedProblem(parameter_set, objective, scale, tuple(slacks.values()), most_changes)
 
 
 def _column(name: str, values: int) -> Column:
@@ -142,10 +147,9 @@ def _slacks(
     slacks = {}
     for at, (number, used_by) in enumerate(rules.items()):
         most_change = costs.drop * len(used_by) if worth else Fraction(MOST_CHANGE)
-        up = down = math.floor(most_change * abs(number.value))
-        if number.datum:
-            _, low, high = relaxable.data[number.datum]
-            up, down = min(up, max(0, high - number.value)), min(down, max(0, number.value - low))
+        change = math.floor(most_change * abs(number.value))
+        _, low, high = relaxable.data.get(number.datum, (number.unit, -LARGEST, LARGEST))
+        up, down = min(change, max(0, high - number.value)), min(change, max(0, number.value - low))
         most = (up if 1 in ways[number] else 0, down if -1 in ways[number] else 0)
         slacks[number] = Slack(
             number,

@@ -13,6 +13,8 @@ from cosmic_opt.psa.parse import parse_rule
 from cosmic_opt.psa.term import RELATIONS, Apply, Constant, Term
 from cosmic_opt.units import Unit
 
+LARGEST = 10**18
+"""Numbers beyond this stay as they are."""
 _LITERAL = re.compile(r"\d[\d_]*(?:\.\d+)?(?:[eE][+-]?\d+)?")
 _UNIT = re.compile(r"\s*(?:[A-Za-z]+(?:/s)?|\$)")
 
@@ -56,7 +58,7 @@ def changeable_atoms(rule: Constraint, data: Mapping[str, Value], adjustable: Ma
 
     A number is changeable where a whole side of a relation is that number, or a constant times it. `adjustable` gives
     the data that may change, with their units. A number that is 0 has no relative change and stays; so does one that
-    `!=` excludes.
+    `!=` excludes, or beyond 10^18.
     """
     conjuncts = _conjuncts(parse_rule(rule.text, rule.where))
     if not all(isinstance(part, Operation) and part.operator in RELATIONS for part in conjuncts):
@@ -130,7 +132,7 @@ def _number_sides(
 ) -> Iterator[NumberSide]:
     """Yield the number that `syntax` is `coefficient` times of, if it is one."""
     match syntax:
-        case Number(value, unit, at) if value and coefficient and rule.text[at].isdigit():
+        case Number(value, unit, at) if 0 < value <= LARGEST and coefficient and rule.text[at].isdigit():
             stop = _end_of_literal(rule.text, syntax)
             yield NumberSide(RuleNumber(value, unit, rule=rule.name, start=at, stop=stop), coefficient)
         case Name(name, _) if name in adjustable and coefficient:

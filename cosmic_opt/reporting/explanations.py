@@ -206,10 +206,10 @@ def _why_not_text(why_not: WhyNot) -> list[str]:
 
 def _side(side: Side) -> str:
     """Return what a rule says on one side, with its value in brackets: "memory_per_npu (31.2 GB)"."""
-    if isinstance(side.value, str):
-        value = side.value
+    if side.unit is Unit.NONE or isinstance(side.value, str):
+        value = f"{side.value:.6g}" if isinstance(side.value, float) else str(side.value)
     else:
-        value = show(side.value, side.unit) if side.unit is not Unit.NONE else f"{side.value:.10g}"
+        value = show(side.value, side.unit)
     return value if side.text == value or side.text.replace(" ", "").isdigit() else f"{side.text} ({value})"
 
 

@@ -6,8 +6,10 @@ import pytest
 from hypothesis import HealthCheck, assume, given, settings
 from hypothesis import strategies as st
 
-from cosmic_opt.analysis.relaxation import cheapest_relaxations
+from cosmic_opt.analysis.explain import relaxable_of
+from cosmic_opt.analysis.relaxation import Drop, cheapest_relaxations
 from cosmic_opt.analysis.relaxed_problem import Costs
+from cosmic_opt.api import Problem
 from tests.strategies import FOCUSES, brute_force, sources
 from tests.unit.analysis.relaxing import after, every_way, expected_costs, is_simple, narrowed
 
@@ -42,3 +44,24 @@ def test_relaxations_are_those_of_brute_force_and_leave_a_design(focus: str) -> 
 
     check()
     assert infeasible >= 40  # 200 and more over the focuses
+
+
+def test_without_time_some_drops_are_still_named_and_not_called_proved() -> None:
+    problem = Problem.load("cosmic/gpt3-175b-system2").require(
+        "tp in {1}", "tp in {2}", "topology[0] == switch", "sp in {4}", "sp in {8}"
+    )
+    relaxable = relaxable_of(problem.spec, problem.edits, problem.parameter_set)
+    (relaxation,) = cheapest_relaxations(relaxable, Costs(), 5, time_limit_s=0)
+    assert not relaxation.proved
+    dropped = [change.rule.name for change in relaxation.changes if isinstance(change, Drop)]
+    assert problem.without(*dropped).count().value > 0
+    for name in dropped:
+        assert problem.without(*(other for other in dropped if other != name)).count().value == 0
+
+
+def test_rules_that_only_drops_can_settle_cost_as_many_drops_as_it_takes() -> None:
+    problem = Problem.load("cosmic/table1-1024").require("tp in {1}", "tp in {2}", "sp in {4}", "sp in {8}")
+    explanation = problem.explain(limit=10)
+    assert {repair.relaxation.cost for repair in explanation.repairs} == {Fraction(20)}
+    assert len(explanation.repairs) == 4
+    assert all(repair.relaxation.proved for repair in explanation.repairs)
