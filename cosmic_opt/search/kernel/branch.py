@@ -18,6 +18,7 @@ from cosmic_opt.search.kernel.arrays import (
 )
 from cosmic_opt.search.kernel.boxes import Box, evaluate_box, undominated
 from cosmic_opt.simulation.analytical._jit import jit
+from cosmic_opt.simulation.analytical.layout import INFEASIBLE
 from cosmic_opt.simulation.analytical.step import TOO_LONG
 from cosmic_opt.simulation.analytical.tables import PhaseTables
 
@@ -30,6 +31,31 @@ class Stack(NamedTuple):
     starts: IntArray
     stops: IntArray
     bounds: IntArray
+
+
+@jit
+def open_region(tables: PhaseTables, options: Options, region: Region, limit: int) -> tuple[Box, Stack]:
+    """Return working space, and a stack that holds the box of all options worth keeping (TOO_LONG: there are none)."""
+    dimensions, longest = options.sizes.shape[0], options.inputs.shape[1]
+    box = Box(
+        np.empty((dimensions, longest, SLOTS), dtype=np.int64),
+        np.empty((dimensions, longest), dtype=np.int64),
+        np.empty((dimensions, SLOTS), dtype=np.int64),
+        np.empty(TERM_COUNT, dtype=np.int64),
+    )
+    stack = Stack(
+        np.zeros((STACK, dimensions), dtype=np.int64),
+        np.zeros((STACK, dimensions), dtype=np.int64),
+        np.zeros((STACK, 2), dtype=np.int64),
+    )
+    stack.bounds[0, 0], stack.bounds[0, 1] = TOO_LONG, INFEASIBLE
+    for dim in range(dimensions):
+        stack.stops[0, dim] = undominated(tables, options, region, dim, box.vectors, box.kept[dim])
+        if stack.stops[0, dim] == 0:
+            return box, stack
+    ticks, amount = evaluate_box(options, region, box, stack.starts[0], stack.stops[0], limit)
+    stack.bounds[0, 0], stack.bounds[0, 1] = ticks, amount
+    return box, stack
 
 
 @jit
@@ -58,24 +84,7 @@ def solve_region(
         (ticks, amount, nodes): the value found, or ticks -1 when nothing qualifies; nodes is negative when
         `max_nodes` stopped the search first.
     """
-    dimensions, longest = options.sizes.shape[0], options.inputs.shape[1]
-    box = Box(
-        np.empty((dimensions, longest, SLOTS), dtype=np.int64),
-        np.empty((dimensions, longest), dtype=np.int64),
-        np.empty((dimensions, SLOTS), dtype=np.int64),
-        np.empty(TERM_COUNT, dtype=np.int64),
-    )
-    stack = Stack(
-        np.zeros((STACK, dimensions), dtype=np.int64),
-        np.zeros((STACK, dimensions), dtype=np.int64),
-        np.zeros((STACK, 2), dtype=np.int64),
-    )
-    for dim in range(dimensions):
-        stack.stops[0, dim] = undominated(tables, options, region, dim, box.vectors, box.kept[dim])
-        if stack.stops[0, dim] == 0:
-            return -1, 0, 1
-    ticks, amount = evaluate_box(options, region, box, stack.starts[0], stack.stops[0], limit)
-    stack.bounds[0, 0], stack.bounds[0, 1] = ticks, amount
+    box, stack = open_region(tables, options, region, limit)
     return _branch(options, region, box, stack, (incumbent_ticks, incumbent_amount), strict, limit, max_nodes, chosen)
 
 

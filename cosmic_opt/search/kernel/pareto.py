@@ -10,9 +10,9 @@ from typing import NamedTuple
 
 import numpy as np
 
-from cosmic_opt.search.kernel.arrays import SLOTS, TERM_COUNT, IntArray, Options, Region, Regions, pick
-from cosmic_opt.search.kernel.boxes import Box, evaluate_box, undominated
-from cosmic_opt.search.kernel.branch import STACK, Stack, best_split, push_halves
+from cosmic_opt.search.kernel.arrays import IntArray, Options, Region, Regions, pick
+from cosmic_opt.search.kernel.boxes import Box
+from cosmic_opt.search.kernel.branch import best_split, open_region, push_halves
 from cosmic_opt.simulation.analytical._jit import jit
 from cosmic_opt.simulation.analytical.step import TOO_LONG
 from cosmic_opt.simulation.analytical.tables import PhaseTables
@@ -107,24 +107,8 @@ def explore_regions(
 @jit
 def _explore(tables: PhaseTables, options: Options, region: Region, row: int, limit: int, front: Front) -> int:
     """Add every new point of one region to the front; return the boxes evaluated."""
-    dimensions, longest = options.sizes.shape[0], options.inputs.shape[1]
-    box = Box(
-        np.empty((dimensions, longest, SLOTS), dtype=np.int64),
-        np.empty((dimensions, longest), dtype=np.int64),
-        np.empty((dimensions, SLOTS), dtype=np.int64),
-        np.empty(TERM_COUNT, dtype=np.int64),
-    )
-    stack = Stack(
-        np.zeros((STACK, dimensions), dtype=np.int64),
-        np.zeros((STACK, dimensions), dtype=np.int64),
-        np.zeros((STACK, 2), dtype=np.int64),
-    )
-    for dim in range(dimensions):
-        stack.stops[0, dim] = undominated(tables, options, region, dim, box.vectors, box.kept[dim])
-        if stack.stops[0, dim] == 0:
-            return 1
-    ticks, amount = evaluate_box(options, region, box, stack.starts[0], stack.stops[0], limit)
-    stack.bounds[0, 0], stack.bounds[0, 1] = ticks, amount
+    box, stack = open_region(tables, options, region, limit)
+    dimensions = options.sizes.shape[0]
     start, stop = np.empty(dimensions, dtype=np.int64), np.empty(dimensions, dtype=np.int64)
     pair = np.empty((2, 2), dtype=np.int64)
     depth, nodes = 1, 1
