@@ -9,13 +9,12 @@ Objective values are products of two int64 and are compared exactly, as 128-bit 
 assigning a slice costs the compiler a second or two each.
 """
 
-from cosmic_opt.search.kernel.arrays import FREE, KEY, LOWER, UPPER, Options, Region, Regions, pick, product_less
+from cosmic_opt.search.kernel.arrays import KEY, LOWER, UPPER, Options, Region, Regions, pick, product_less
 from cosmic_opt.search.kernel.bounds import bound_regions
 from cosmic_opt.search.kernel.branch import solve_regions
 from cosmic_opt.search.kernel.pareto import Front, explore_regions
 
 __all__ = [
-    "FREE",
     "KEY",
     "LOWER",
     "UPPER",

@@ -17,8 +17,8 @@ BoolArray = NDArray[np.bool_]
 SLOTS = int(Slot.COUNT)
 TERM_COUNT = len(TERMS) + len(HIDDEN)
 
-FREE, UPPER, LOWER, KEY = 0, 1, 2, 3
-"""How a coupling rule treats its share under dominance: no bound, less is better, more is better, must be equal."""
+UPPER, LOWER, KEY = 1, 2, 3
+"""How a coupling rule treats its share under dominance: less is better, more is better, must be equal."""
 
 
 class Options(NamedTuple):
@@ -29,7 +29,7 @@ class Options(NamedTuple):
         sizes: int64 [D], options of each dimension.
         amount: int64 [D, O], share of the objective's amount (0 where there is none).
         shares: int64 [C, D, O], share of each coupling rule.
-        sense: int64 [C], FREE, UPPER, LOWER or KEY.
+        sense: int64 [C], UPPER, LOWER or KEY.
     """
 
     inputs: IntArray

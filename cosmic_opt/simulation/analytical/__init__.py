@@ -12,9 +12,9 @@ Narayanan 2021), plus what sharded data parallelism exposes, plus the optimizer.
 - Pipeline: each stage pays one send each way per micro-batch, at the cost of the worst pair of neighbours;
   with sequence parallelism a rank sends its part of the stream.
 - Data parallelism over dp * sp: buckets of one layer, the embedding and the head (`sharding`). ZeRO 0 all-reduces
-  gradients; 1 and 2 reduce-scatter them and gather weights once a step; 3 gathers weights forward and backward,
-  for every micro-batch, or once a step under a pipeline. The sum of a tied embedding's two gradients over the first
-  and last stage is left out.
+  gradients; 1 and 2 reduce-scatter them and gather weights once a step; 3 gathers weights forward and backward
+  with every micro-batch, but under a pipeline once a step, when they then stay whole in memory. The sum of a tied
+  embedding's two gradients over the first and last stage is left out.
 - Collectives: `traffic`; phases of `system.phase` in the order of `system.multidim.plan`, in equal chunks.
 
 `scheduling_policy` cannot change these closed forms: they hold under every order of service.
