@@ -87,7 +87,7 @@ class Frontier:
         names = {
             column.parameter: column.name
             for column in self.space.parameter_set.columns
-            if column.index == dimension and column.parameter in ("topology", "algorithm", "bandwidth", "latency")
+            if column.index == (dimension,) and column.parameter in ("topology", "algorithm", "bandwidth", "latency")
         }
         batch = self.space.option_batch(dimension)
         encoded = self.simulator.encode_options(
@@ -123,13 +123,39 @@ class Frontier:
         """Return a lower (or, `worst`, an upper) bound on every member's step, and each region's least amount."""
         count = len(self.space.regions)
         ticks, amounts = np.zeros(count, dtype=np.int64), np.zeros(count, dtype=np.int64)
+        extreme = self._extreme(worst=worst)
         for start in range(0, count, BOUND_CHUNK):
             rows = np.arange(start, min(count, start + BOUND_CHUNK))
             part = slice(start, start + len(rows))
             kernel.bound_regions(
-                self.simulator.tables, self.options, self.region_arrays(rows), worst, ticks[part], amounts[part]
+                self.simulator.tables,
+                self.options,
+                self.region_arrays(rows),
+                extreme,
+                worst,
+                ticks[part],
+                amounts[part],
             )
         return ticks, amounts
+
+    def _extreme(self, *, worst: bool) -> NDArray[np.bool_]:
+        """Return the masks reduced to the options among which every slot has its extreme.
+
+        Of options that differ only in bandwidth, the widest is the fastest in every slot: a phase is its load by its
+        bandwidth, rounded.
+        """
+        extreme = np.zeros_like(self.masks)
+        rows = np.arange(len(self.masks))
+        for dimension, size in enumerate(self.options.sizes):
+            inputs = self.options.inputs[dimension, :size]
+            others = np.delete(inputs, Option.BANDWIDTH, axis=1)
+            _, alike = np.unique(others, axis=0, return_inverse=True)
+            fastest_first = np.argsort(inputs[:, Option.BANDWIDTH] * (1 if worst else -1), kind="stable")
+            for group in range(alike.max() + 1):
+                members = fastest_first[alike.reshape(-1)[fastest_first] == group]
+                first = members[self.masks[:, dimension, members].argmax(axis=1)]
+                extreme[rows, dimension, first] = self.masks[rows, dimension, first]
+        return extreme
 
     # --- the search -------------------------------------------------------------------------------------------
 

@@ -58,8 +58,8 @@ def assign_owners(
     settled_alone: set[int] = set()
     for position, column in enumerate(parameter_set.columns):
         is_open = len(model.allowed[position]) > 1
-        if is_open and column.parameter in OPTION_PARAMETERS and column.index is not None:
-            owner[position] = option_of[position] = column.index
+        if is_open and column.parameter in OPTION_PARAMETERS and column.index:
+            owner[position] = option_of[position] = column.index[0]
         read = any(column.name in scope for scope in amount_scopes)
         if column.name in set(inert) and not read and not any(position in link for link in links):
             settled_alone.add(position)

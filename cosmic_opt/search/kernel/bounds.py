@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from cosmic_opt.search.kernel.arrays import SLOTS, TERM_COUNT, IntArray, Options, Region, Regions, pick
+from cosmic_opt.search.kernel.arrays import SLOTS, TERM_COUNT, BoolArray, IntArray, Options, Region, Regions, pick
 from cosmic_opt.simulation.analytical._jit import jit
 from cosmic_opt.simulation.analytical.batch import option_vectors
 from cosmic_opt.simulation.analytical.layout import INFEASIBLE, Status, Whole
@@ -17,27 +17,32 @@ def region_bound(
     tables: PhaseTables,
     options: Options,
     region: Region,
+    extreme: BoolArray,
     worst: bool,
-    vectors: IntArray,
+    vector: IntArray,
     extremes: IntArray,
     terms: IntArray,
 ) -> int:
     """Return the least (or, `worst`, the greatest) step ticks of the region's options, ignoring coupling rules.
 
-    TOO_LONG stands for a region with no option that runs (worst: one that does not). `vectors` [O, K], `extremes`
-    [D, K] and `terms` are working space.
+    TOO_LONG stands for a region with no option that runs (worst: one that does not). `extreme` [D, O] are the options
+    among which every slot has its extreme; `vector` [1, K], `extremes` [D, K] and `terms` are working space.
     """
     if region.whole[Whole.STATUS] != Status.OK:
         return TOO_LONG
     for dim in range(options.sizes.shape[0]):
-        size = options.sizes[dim]
-        option_vectors(tables, region.payload[dim], region.links[dim], options.inputs[dim, :size], vectors)
         for slot in range(SLOTS):
-            least, greatest = INFEASIBLE, 0
-            for option in range(size):
-                if region.mask[dim, option]:
-                    least, greatest = min(least, vectors[option, slot]), max(greatest, vectors[option, slot])
-            extremes[dim, slot] = greatest if worst else least
+            extremes[dim, slot] = 0 if worst else INFEASIBLE
+        for option in range(options.sizes[dim]):
+            if not extreme[dim, option]:
+                continue
+            one = options.inputs[dim, option : option + 1]
+            option_vectors(tables, region.payload[dim], region.links[dim], one, vector)
+            for slot in range(SLOTS):
+                if worst:
+                    extremes[dim, slot] = max(extremes[dim, slot], vector[0, slot])
+                else:
+                    extremes[dim, slot] = min(extremes[dim, slot], vector[0, slot])
         if extremes[dim, 0] == INFEASIBLE:
             return TOO_LONG
     return int(compose(region.whole, extremes, terms))
@@ -61,16 +66,20 @@ def bound_regions(
     tables: PhaseTables,
     options: Options,
     regions: Regions,
+    extreme: BoolArray,
     worst: bool,
     ticks: IntArray,
     amounts: IntArray,
 ) -> None:
-    """Fill the bound of every region: its least (`worst`: greatest) ticks, and its least amount."""
-    dimensions = options.sizes.shape[0]
-    vectors = np.empty((options.inputs.shape[1], SLOTS), dtype=np.int64)
-    extremes = np.empty((dimensions, SLOTS), dtype=np.int64)
+    """Fill the bound of every region: its least (`worst`: greatest) ticks, and its least amount.
+
+    `extreme` [G, D, O] goes with `regions.masks`: a part of each that holds every slot's extreme.
+    """
+    vector = np.empty((1, SLOTS), dtype=np.int64)
+    extremes = np.empty((options.sizes.shape[0], SLOTS), dtype=np.int64)
     terms = np.empty(TERM_COUNT, dtype=np.int64)
     for row in range(ticks.shape[0]):
         region = pick(regions, row)
-        ticks[row] = region_bound(tables, options, region, worst, vectors, extremes, terms)
+        own = extreme[regions.mask_of[row]]
+        ticks[row] = region_bound(tables, options, region, own, worst, vector, extremes, terms)
         amounts[row] = least_amount(options, region)
