@@ -13,6 +13,7 @@ from cosmic_opt.ir.model import LoweredModel
 from cosmic_opt.psa.bind import Names, bind_rule
 from cosmic_opt.psa.domain import Value
 from cosmic_opt.psa.evaluate import feasible
+from cosmic_opt.psa.family import Family, IndexSet, numbered
 from cosmic_opt.psa.model_file import ModelSpec, read_model
 from cosmic_opt.psa.parameter_set import Codes, Column, Constraint, ParameterSet
 from cosmic_opt.psa.quantity import IntArray, Quantity, QuantityTerm, SimulatedQuantity, Values
@@ -33,18 +34,19 @@ def declare(
     """Return the parameter set of a model file with every parameter free, its rules bound to `data`."""
     spec = read_model(text, "model.yaml")
     known = dict(data or {})
-    columns = _columns(spec, known)
-    families: dict[str, list[str]] = {}
-    for column in columns:
-        if column.index is not None:
-            families.setdefault(column.parameter, []).append(column.name)
+    indices = {
+        index: IndexSet(index, of) if isinstance(of, tuple) else numbered(index, int(known[of]))
+        for index, of in spec.indices.items()
+    }
+    families = {p.name: Family(p.name, tuple(indices[i] for i in p.per)) for p in spec.parameters.values() if p.per}
+    columns = _columns(spec, known, families)
     names = Names(
         columns={column.name: column.term for column in columns},
         data=known,
         units={},
-        families={name: tuple(members) for name, members in families.items()},
+        families=families,
         quantities=quantities or {},
-        indices={index: int(known[datum]) for index, datum in spec.indices.items()},
+        indices=indices,
     )
     constraints = tuple(
         Constraint(rule.name, rule.text, bind_rule(rule.syntax, rule.text, names, rule.where), rule.why, rule.where)
@@ -53,15 +55,13 @@ def declare(
     return ParameterSet(columns, constraints, known, quantities or {})
 
 
-def _columns(spec: ModelSpec, data: Mapping[str, Value]) -> tuple[Column, ...]:
+def _columns(spec: ModelSpec, data: Mapping[str, Value], families: Mapping[str, Family]) -> tuple[Column, ...]:
     columns = []
-    for parameter in spec.parameters.values():
-        values = parameter.domain.resolve(data, parameter.where)
-        size = None if parameter.per is None else int(data[spec.indices[parameter.per]])
-        for index in range(1 if size is None else size):
-            name = parameter.name if size is None else f"{parameter.name}[{index}]"
-            at = None if size is None else index
-            columns.append(Column(name, parameter.name, at, parameter.stack, parameter.unit, values, True))
+    for p in spec.parameters.values():
+        values = p.domain.resolve(data, p.where)
+        family = families.get(p.name)
+        members = zip(family.members, family.indices, strict=True) if family else [(p.name, ())]
+        columns += [Column(name, p.name, index, p.stack, p.unit, values, True) for name, index in members]
     return tuple(columns)
 
 

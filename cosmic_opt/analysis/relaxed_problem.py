@@ -129,7 +129,7 @@ def relax(relaxable: Relaxable, costs: Costs, *, worth: bool) -> RelaxedProblem:
 
 
 def _column(name: str, values: int) -> Column:
-    return Column(name, name, None, "relaxation", Unit.NONE, tuple(range(values)), True)
+    return Column(name, name, (), "relaxation", Unit.NONE, tuple(range(values)), True)
 
 
 def _slacks(

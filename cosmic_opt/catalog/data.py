@@ -13,6 +13,7 @@ from cosmic_opt.system.multidim import MULTIDIM
 from cosmic_opt.system.price import SWITCH_LINKS
 from cosmic_opt.system.topology import TOPOLOGIES
 from cosmic_opt.units import Unit, parse
+from cosmic_opt.workloads.placement import ORDERS
 from cosmic_opt.workloads.training import ATTENTION_KERNELS, RECOMPUTE
 
 LARGEST = 10**18
@@ -72,8 +73,12 @@ KNOBS: Mapping[str, Datum] = {
     "topology": Datum(choices=TOPOLOGIES.names()),
     "algorithm": Datum(choices=ALGORITHMS.names()),
     "multidim": Datum(choices=MULTIDIM),
+    "order": Datum(choices=ORDERS),
+    "extent": Datum(high=10**9),
 }
 """Parameters that quantities and the simulator read by name: what their values may be."""
+PLACEMENT_KNOBS = ("order", "extent")
+"""Where parallel groups lie: by a filling order, or freely. A problem opens one of them, never both."""
 WORKLOAD = ("layers", "hidden", "heads", "kv_heads", "head_dim", "ffn", "vocabulary")
 """Shape fields of a workload that rules may name and `set` may change."""
 

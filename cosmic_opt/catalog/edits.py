@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 
 from cosmic_opt.errors import SpecError, Where
+
+_OUTSIDE_BRACKETS = re.compile(r",(?![^\[]*\])")
+"""A comma that separates names, not the labels of one name such as `extent[tp,0]`."""
 
 
 @dataclass(frozen=True)
@@ -50,7 +54,7 @@ def parse_edits(
     edits = Edits(
         set=tuple(_assignment(text, "--set") for text in set_),
         fix=tuple(_assignment(text, "--fix") for text in fix),
-        free=tuple(name.strip() for text in free for name in text.split(",")),
+        free=tuple(name.strip() for text in free for name in _OUTSIDE_BRACKETS.split(text)),
         require=tuple(require),
         without=tuple(name.strip() for text in without for name in text.split(",")),
     )

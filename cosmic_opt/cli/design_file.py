@@ -2,22 +2,20 @@
 
 from __future__ import annotations
 
-import re
 import sys
-from collections.abc import Mapping
 from pathlib import Path
 
 from cosmic_opt.api import Problem
+from cosmic_opt.catalog.columns import read_members
 from cosmic_opt.catalog.edits import Edits
 from cosmic_opt.catalog.store import MAX_FILE_BYTES, read_text
 from cosmic_opt.cli.files import require_file
 from cosmic_opt.errors import SpecError, Where, nearest
 from cosmic_opt.psa.document import Entry, read_yaml
 from cosmic_opt.psa.domain import Value
-from cosmic_opt.psa.model_file import ParameterSpec, read_value
+from cosmic_opt.psa.family import member_name, split_member
+from cosmic_opt.psa.model_file import read_value
 from cosmic_opt.psa.parameter_set import DesignBatch
-
-_MEMBER = re.compile(r"([A-Za-z_]\w*)\[(\d{1,6})\]")
 
 
 def read_design(problem: Problem, source: str | None) -> tuple[Problem, DesignBatch]:
@@ -80,30 +78,22 @@ def _design_of(root: Entry) -> Entry:
 def _values(problem: Problem, root: Entry) -> dict[str, Value]:
     """Return the value of each column that the design names."""
     parameters = problem.spec.model.parameters
-    sizes: dict[str, int] = {}
-    for column in problem.parameter_set.columns:
-        sizes[column.parameter] = sizes.get(column.parameter, 0) + 1
     given: dict[str, Value] = {}
     for key, entry in root.mapping().items():
-        match = _MEMBER.fullmatch(key)
-        parameter = parameters.get(match.group(1) if match else key)
-        if parameter is None or (match and parameter.per is None):
+        base, labels = split_member(key)
+        if base not in parameters or (labels is not None and not parameters[base].per):
             raise entry.fail(f"unknown parameter {key!r}", nearest(key, parameters))
-        found = _named(parameter, key, entry, sizes[parameter.name]) if parameter.per else {key: entry}
-        for name, item in found.items():
+        family = problem.instance.families.get(base)
+        if labels is None:
+            found = read_members(parameters[base], family, entry)
+        else:
+            assert family is not None
+            name = member_name(base, labels)
+            if name not in family.members:
+                raise entry.fail(f"{key} does not exist", family.describe())
+            found = {name: read_value(entry, parameters[base].unit)}
+        for name, value in found.items():
             if name in given:
-                raise item.fail(f"{name!r} is given twice", "keep one of the two")
-            given[name] = read_value(item, parameter.unit)
+                raise entry.fail(f"{name!r} is given twice", "keep one of the two")
+            given[name] = value
     return given
-
-
-def _named(parameter: ParameterSpec, key: str, entry: Entry, size: int) -> Mapping[str, Entry]:
-    """Return the members of a family that one key gives."""
-    if key != parameter.name:
-        if int(key[len(parameter.name) + 1 : -1]) >= size:
-            raise entry.fail(f"{key} does not exist", f"indices run from 0 to {size - 1}")
-        return {f"{parameter.name}[{int(key[len(parameter.name) + 1 : -1])}]": entry}
-    items = entry.items()
-    if len(items) != size:
-        raise entry.fail(f"{len(items)} values of {key!r} for {size} dimensions", "give one value per dimension")
-    return {f"{key}[{index}]": item for index, item in enumerate(items)}

@@ -10,6 +10,8 @@ import numpy as np
 from cosmic_opt.errors import SpecError, Where, nearest
 from cosmic_opt.psa.domain import Value
 from cosmic_opt.psa.expr import Aggregate, Index, Member, Name, Number, Operation, Syntax, Text
+from cosmic_opt.psa.family import Family, IndexSet
+from cosmic_opt.psa.fold import fold
 from cosmic_opt.psa.parse import error_at
 from cosmic_opt.psa.quantity import Quantity, SimulatedQuantity
 from cosmic_opt.psa.term import (
@@ -37,17 +39,17 @@ MAX_BITS = 1024
 class Names:
     """What a rule may name.
 
-    `families` maps a parameter or datum with one member per index to its member names, in order.
-    `indices` maps an index ("dim") to its size. `categories` gives every category a column could have had before
-    it was fixed, and a datum before it was given, so that a rule reads the same whatever is fixed.
+    `families` holds the parameters and data with one member per index, `indices` the indices ("dim", "group").
+    `categories` gives every category a column could have had before it was fixed, and a datum before it was given,
+    so that a rule reads the same whatever is fixed.
     """
 
     columns: Mapping[str, ColumnTerm]
     data: Mapping[str, Value]
     units: Mapping[str, Unit]
-    families: Mapping[str, tuple[str, ...]]
+    families: Mapping[str, Family]
     quantities: Mapping[str, Quantity | SimulatedQuantity]
-    indices: Mapping[str, int]
+    indices: Mapping[str, IndexSet]
     categories: Mapping[str, frozenset[str]] = field(default_factory=dict)
 
     def all(self) -> frozenset[str]:
@@ -99,8 +101,8 @@ class _Binder:
                 return self.category(value, syntax.at, categories)
             case Name(name, at):
                 return self.name(name, at, loop, categories)
-            case Index(name, index, at):
-                return self.member_of_family(name, index, at, loop)
+            case Index(name, indices, at):
+                return self.indexed(name, indices, at, loop)
             case Operation(operator, operands, at):
                 return self.operation(operator, operands, at, loop)
             case Member(item, options, at):
@@ -151,21 +153,35 @@ class _Binder:
             parts.append(part if part.columns else _settled(part))
         return _sum(parts, quantity.unit)
 
-    def member_of_family(self, name: str, index: Syntax, at: int, loop: Mapping[str, int]) -> Term:
+    def indexed(self, name: str, indices: tuple[Syntax, ...], at: int, loop: Mapping[str, int]) -> Term:
         if name not in self.names.families:
             known = name in self.names.columns or name in self.names.data
             hint = f"write {name} without an index" if known else nearest(name, self.names.families)
             raise self.fail(at, f"{name!r} has no index" if known else f"unknown family {name!r}", hint)
-        members = self.names.families[name]
-        position = self.bind(index, loop, None)
-        if not isinstance(position, Constant) or not isinstance(position.value, int):
+        family = self.names.families[name]
+        if len(indices) != len(family.axes):
+            raise self.fail(at, f"{name!r} has {len(family.axes)} indices, not {len(indices)}", family.describe())
+        pairs = zip(indices, family.axes, strict=True)
+        return self.member(family, tuple(self.index_on(axis, index, family, at, loop) for index, axis in pairs))
+
+    def index_on(self, axis: IndexSet, index: Syntax, family: Family, at: int, loop: Mapping[str, int]) -> int:
+        """Return the position on an axis that an index denotes: a member's name, or a number from 0."""
+        if isinstance(index, Name) and index.name not in loop and axis.named:
+            if index.name not in axis.members:
+                raise self.fail(index.at, f"{index.name!r} is no {axis.name}", nearest(index.name, axis.members))
+            return axis.members.index(index.name)
+        bound = self.bind(index, loop, None)
+        if not isinstance(bound, Constant) or not isinstance(bound.value, int):
             raise self.fail(at, "an index must be a constant or a bound index")
-        if not 0 <= position.value < len(members):
-            raise self.fail(at, f"{name}[{position.value}] does not exist", f"indices run from 0 to {len(members) - 1}")
-        member = members[position.value]
+        if not 0 <= bound.value < len(axis.members):
+            raise self.fail(at, f"{family.name}[{bound.value}] does not exist", family.describe())
+        return bound.value
+
+    def member(self, family: Family, positions: tuple[int, ...]) -> Term:
+        member = family.member(positions)
         if member in self.names.columns:
             return self.names.columns[member]
-        return Constant(self.names.data[member], self.names.units.get(name, Unit.NONE))
+        return Constant(self.names.data[member], self.names.units.get(family.name, Unit.NONE))
 
     def aggregate(self, syntax: Aggregate, loop: Mapping[str, int]) -> Term:
         parts = self._unroll(syntax, loop)
@@ -196,7 +212,7 @@ class _Binder:
         if syntax.variable in self.names.all():
             raise self.fail(syntax.at, f"the index {syntax.variable!r} is also a name", "call it d")
         parts: list[Term] = []
-        for value in range(self.names.indices[str(syntax.index)]):
+        for value in range(len(self.names.indices[str(syntax.index)].members)):
             inner = {**loop, syntax.variable: value}
             if syntax.condition is not None:
                 condition = self.bind(syntax.condition, inner, None)
@@ -209,11 +225,8 @@ class _Binder:
 
     def _family_or_term(self, body: Syntax, loop: Mapping[str, int]) -> list[Term]:
         if isinstance(body, Name) and body.name in self.names.families and body.name not in loop:
-            members = range(len(self.names.families[body.name]))
-            return [
-                self.member_of_family(body.name, Number(member, Unit.NONE, body.at), body.at, loop)
-                for member in members
-            ]
+            family = self.names.families[body.name]
+            return [self.member(family, positions) for positions in family.indices]
         return [self.bind(body, loop, None)]
 
     def operation(self, operator: str, operands: tuple[Syntax, ...], at: int, loop: Mapping[str, int]) -> Term:
@@ -244,7 +257,8 @@ class _Binder:
         if isinstance(syntax, Name) and syntax.name not in loop:
             members = (syntax.name,)
         elif isinstance(syntax, Index):
-            members = self.names.families.get(syntax.name, ())
+            family = self.names.families.get(syntax.name)
+            members = family.members if family else ()
         names, texts = self.names, set[str]()
         for member in members:
             values = names.columns[member].values if member in names.columns else (names.data.get(member),)
@@ -334,64 +348,3 @@ def _sum(parts: list[Term], unit: Unit) -> Term:
     if len(parts) == 1:
         return parts[0]
     return fold(Apply("+", tuple(parts), unit)) if parts else Constant(0, unit)
-
-
-def fold(term: Apply) -> Term:
-    """Return `term` with constant sub-terms evaluated."""
-    operator, operands = term.operator, term.operands
-    if operator in ("and", "or"):
-        return _fold_logic(term)
-    if all(isinstance(operand, Constant) for operand in operands):
-        values = [operand.value for operand in operands if isinstance(operand, Constant)]
-        return Constant(_constant(operator, values), term.unit)
-    if operator in ("+", "*") and len(operands) == 1:
-        return operands[0]
-    if operator == "not" and isinstance(operands[0], Apply) and operands[0].operator == "not":
-        return operands[0].operands[0]
-    if operator == "implies":
-        if isinstance(operands[0], Constant):
-            return operands[1] if operands[0].value else Constant(1)
-        if isinstance(operands[1], Constant):
-            return Constant(1) if operands[1].value else Apply("not", (operands[0],))
-    return term
-
-
-def _fold_logic(term: Apply) -> Term:
-    neutral = int(term.operator == "and")
-    kept: list[Term] = []
-    for operand in term.operands:
-        if isinstance(operand, Constant):
-            if operand.value != neutral:
-                return Constant(1 - neutral)
-        elif operand not in kept:
-            kept.append(operand)
-    if not kept:
-        return Constant(neutral)
-    return kept[0] if len(kept) == 1 else Apply(term.operator, tuple(kept))
-
-
-def _constant(operator: str, values: list[Value]) -> int:
-    if operator in ("==", "!="):
-        return int((values[0] == values[1]) == (operator == "=="))
-    numbers = [value for value in values if isinstance(value, int)]
-    assert len(numbers) == len(values), (operator, values)
-    product = 1
-    if operator == "*":
-        for number in numbers:
-            product *= number
-        return product
-    first, second = numbers[0], numbers[-1]
-    return {
-        "+": lambda: sum(numbers),
-        "neg": lambda: -first,
-        "min": lambda: min(numbers),
-        "max": lambda: max(numbers),
-        "//": lambda: first // second,
-        "%": lambda: first % second,
-        "<=": lambda: int(first <= second),
-        "<": lambda: int(first < second),
-        ">=": lambda: int(first >= second),
-        ">": lambda: int(first > second),
-        "not": lambda: 1 - first,
-        "implies": lambda: int(not first or bool(second)),
-    }[operator]()

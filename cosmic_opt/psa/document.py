@@ -85,6 +85,12 @@ class Entry:
             raise self.fail(f"{self.value} is out of range", f"allowed: {low} to {high if high is not None else 'any'}")
         return self.value
 
+    def flag(self) -> bool:
+        """Return a truth value."""
+        if not isinstance(self.value, bool):
+            raise self.fail(f"expected true or false, found {_kind(self.value)}")
+        return self.value
+
     def quantity(self, unit: Unit) -> int:
         """Return a number in base units of `unit`."""
         if isinstance(self.value, bool) or not isinstance(self.value, str | int | float):

@@ -36,10 +36,10 @@ class Name:
 
 @dataclass(frozen=True, slots=True)
 class Index:
-    """One member of a family: `bandwidth[0]`, `bandwidth[d + 1]`."""
+    """One member of a family: `bandwidth[0]`, `bandwidth[d + 1]`, `extent[tp, d]`."""
 
     name: str
-    index: Syntax
+    indices: tuple[Syntax, ...]
     at: int
 
 
@@ -82,8 +82,8 @@ Syntax = Number | Text | Name | Index | Operation | Member | Aggregate
 def children(syntax: Syntax) -> tuple[Syntax, ...]:
     """Return the parts of a node."""
     match syntax:
-        case Index(_, index, _):
-            return (index,)
+        case Index(_, indices, _):
+            return indices
         case Operation(_, operands, _):
             return operands
         case Member(item, options, _):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Mapping
 from dataclasses import dataclass
 
@@ -9,10 +10,12 @@ from cosmic_opt.errors import Where, nearest
 from cosmic_opt.psa.document import Entry, expect_schema, read_yaml
 from cosmic_opt.psa.domain import DivisorsOf, Domain, Explicit, PowersOf, Range, Value
 from cosmic_opt.psa.expr import Syntax
+from cosmic_opt.psa.family import MAX_AXES
 from cosmic_opt.psa.parse import KEYWORDS, parse_rule
 from cosmic_opt.units import Unit
 
 STACKS = ("workload", "collective", "network", "compute")
+MAX_PERMUTED = 6
 _UNITS = {
     "bytes": Unit.BYTES,
     "bytes/s": Unit.BYTES_PER_S,
@@ -24,26 +27,31 @@ _UNITS = {
 
 @dataclass(frozen=True)
 class Rule:
-    """A declared rule, parsed but not bound."""
+    """A declared rule, parsed but not bound. `when` names optional parameters without which it does not stand."""
 
     name: str
     text: str
     syntax: Syntax
     why: str
     where: Where
+    when: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True)
 class ParameterSpec:
-    """A declared knob. `per` names the index of a family, or is None."""
+    """A declared knob. `per` names the indices of a family.
+
+    An optional knob that is neither free nor given a value is left out: what it would decide keeps its default.
+    """
 
     name: str
     stack: str
     domain: Domain
     unit: Unit
-    per: str | None
+    per: tuple[str, ...]
     why: str
     where: Where
+    optional: bool = False
 
 
 @dataclass(frozen=True)
@@ -58,11 +66,11 @@ class Scope:
 
 @dataclass(frozen=True)
 class ModelSpec:
-    """A whole model file. `indices` maps an index to the datum that gives its size."""
+    """A whole model file. `indices` maps an index to the datum that gives its size, or to its members' names."""
 
     name: str
     why: str
-    indices: Mapping[str, str]
+    indices: Mapping[str, str | tuple[str, ...]]
     parameters: Mapping[str, ParameterSpec]
     rules: Mapping[str, Rule]
     scopes: Mapping[str, Scope]
@@ -81,10 +89,13 @@ def read_model(text: str, file: str) -> ModelSpec:
         required=("schema", "name", "parameters"),
         optional=("why", "source", "indices", "constraints", "scopes"),
     )
-    indices = {key: entry.text() for key, entry in entries["indices"].mapping().items()} if "indices" in entries else {}
+    indices = (
+        {key: _index(entry) for key, entry in entries["indices"].mapping().items()} if "indices" in entries else {}
+    )
     parameters = {key: _parameter(key, entry, indices) for key, entry in entries["parameters"].mapping().items()}
     if not parameters:
         raise entries["parameters"].fail("a model needs at least one parameter")
+    rules = read_rules(entries["constraints"], parameters) if "constraints" in entries else {}
     scopes = {}
     if "scopes" in entries:
         scopes = {key: _scope(key, entry, parameters) for key, entry in entries["scopes"].mapping().items()}
@@ -93,26 +104,54 @@ def read_model(text: str, file: str) -> ModelSpec:
         why=entries["why"].text() if "why" in entries else "",
         indices=indices,
         parameters=parameters,
-        rules=read_rules(entries["constraints"]) if "constraints" in entries else {},
+        rules=rules,
         scopes=scopes,
         where=root.where,
     )
 
 
-def read_rules(entry: Entry) -> dict[str, Rule]:
-    """Return the rules of a `constraints:` mapping: name to text, or to {rule, why}."""
+def _index(entry: Entry) -> str | tuple[str, ...]:
+    """Return the datum that gives an index its size, or the names of its members."""
+    if not isinstance(entry.value, list):
+        return entry.text()
+    names = [item.text() for item in entry.items()]
+    for name, item in zip(names, entry.items(), strict=True):
+        check_name(name, item)
+    if not names or len(set(names)) < len(names):
+        raise entry.fail("an index lists each of its members once", "group: [tp, sp, dp, pp]")
+    return tuple(names)
+
+
+def read_rules(entry: Entry, parameters: Mapping[str, ParameterSpec] | None = None) -> dict[str, Rule]:
+    """Return the rules of a `constraints:` mapping: name to text, or to {rule, why, when}.
+
+    `when` (allowed where `parameters` are given) names one optional parameter or a list of them.
+    """
     rules = {}
     for name, body in entry.mapping().items():
         check_name(name, body)
         why = ""
+        when: tuple[str, ...] = ()
         place = body
         if isinstance(body.value, dict):
-            fields = body.fields(required=("rule",), optional=("why",))
+            fields = body.fields(required=("rule",), optional=("why",) if parameters is None else ("why", "when"))
             place = fields["rule"]
             why = fields["why"].text() if "why" in fields else ""
+            when = _when(fields["when"], parameters or {}) if "when" in fields else ()
         text = " ".join(place.text().split())
-        rules[name] = Rule(name, text, parse_rule(text, place.where), why, place.where)
+        rules[name] = Rule(name, text, parse_rule(text, place.where), why, place.where, when)
     return rules
+
+
+def _when(entry: Entry, parameters: Mapping[str, ParameterSpec]) -> tuple[str, ...]:
+    """Return the optional parameters that a rule waits for."""
+    items = entry.items() if isinstance(entry.value, list) else [entry]
+    optional = [name for name, parameter in parameters.items() if parameter.optional]
+    for item in items:
+        if item.text() not in optional:
+            hint = nearest(item.text(), optional) or "a rule waits for parameters declared 'optional: true'"
+            raise item.fail(f"{item.text()!r} is no optional parameter", hint)
+    return tuple(item.text() for item in items)
 
 
 def check_name(name: str, entry: Entry) -> None:
@@ -123,9 +162,9 @@ def check_name(name: str, entry: Entry) -> None:
         )
 
 
-def _parameter(name: str, entry: Entry, indices: Mapping[str, str]) -> ParameterSpec:
+def _parameter(name: str, entry: Entry, indices: Mapping[str, str | tuple[str, ...]]) -> ParameterSpec:
     check_name(name, entry)
-    fields = entry.fields(required=("stack", "domain"), optional=("per", "unit", "why"))
+    fields = entry.fields(required=("stack", "domain"), optional=("per", "unit", "why", "optional"))
     stack = fields["stack"].text()
     if stack not in STACKS:
         raise fields["stack"].fail(f"unknown stack {stack!r}", nearest(stack, STACKS))
@@ -135,15 +174,27 @@ def _parameter(name: str, entry: Entry, indices: Mapping[str, str]) -> Parameter
         if symbol not in _UNITS:
             raise fields["unit"].fail(f"unknown unit {symbol!r}", nearest(symbol, _UNITS))
         unit = _UNITS[symbol]
-    per = fields["per"].text() if "per" in fields else None
-    if per is not None and per not in indices:
-        raise fields["per"].fail(f"unknown index {per!r}", nearest(per, indices) or "declare it under 'indices:'")
+    per = _per(fields["per"], indices) if "per" in fields else ()
     why = fields["why"].text() if "why" in fields else ""
-    return ParameterSpec(name, stack, read_domain(fields["domain"], unit), unit, per, why, entry.where)
+    optional = "optional" in fields and fields["optional"].flag()
+    domain = read_domain(fields["domain"], unit, indices)
+    return ParameterSpec(name, stack, domain, unit, per, why, entry.where, optional)
 
 
-def read_domain(entry: Entry, unit: Unit) -> Domain:
-    """Return a domain: a list, or one of `range`, `powers_of`, `divisors_of`."""
+def _per(entry: Entry, indices: Mapping[str, str | tuple[str, ...]]) -> tuple[str, ...]:
+    """Return the indices of a family: one name, or a list of at most two."""
+    items = entry.items() if isinstance(entry.value, list) else [entry]
+    names = tuple(item.text() for item in items)
+    for name, item in zip(names, items, strict=True):
+        if name not in indices:
+            raise item.fail(f"unknown index {name!r}", nearest(name, indices) or "declare it under 'indices:'")
+    if not names or len(names) > MAX_AXES or len(set(names)) < len(names):
+        raise entry.fail("a family has one index, or two different ones", "per: [group, dim]")
+    return names
+
+
+def read_domain(entry: Entry, unit: Unit, indices: Mapping[str, str | tuple[str, ...]]) -> Domain:
+    """Return a domain: a list, or one of `range`, `powers_of`, `divisors_of`, `permutations_of`."""
     if isinstance(entry.value, list):
         values = Explicit(tuple(read_value(item, unit) for item in entry.items()))
         kinds = {isinstance(value, str) for value in values.values}
@@ -151,11 +202,13 @@ def read_domain(entry: Entry, unit: Unit) -> Domain:
             raise entry.fail("the domain mixes numbers and categories", "list numbers only, or categories only")
         values.resolve({}, entry.where)
         return values
-    forms = {"range": ("step",), "powers_of": ("from", "to"), "divisors_of": ("from", "to")}
+    forms = {"range": ("step",), "powers_of": ("from", "to"), "divisors_of": ("from", "to"), "permutations_of": ()}
     keys = [key for key in entry.mapping() if key in forms]
     if len(keys) != 1:
-        raise entry.fail("a domain is a list, or has one of range, powers_of, divisors_of", "domain: [1, 2, 4]")
+        raise entry.fail(f"a domain is a list, or has one of {', '.join(forms)}", "domain: [1, 2, 4]")
     form = keys[0]
+    if form == "permutations_of":
+        return _permutations(entry.fields(required=(form,))[form], indices)
     required = (form, "step") if form == "range" else (form, "to") if form == "powers_of" else (form,)
     fields = entry.fields(required=required, optional=forms[form])
     if form == "range":
@@ -172,6 +225,18 @@ def read_domain(entry: Entry, unit: Unit) -> Domain:
         assert high is not None
         return PowersOf(fields[form].integer(low=2), low, high)
     return DivisorsOf(_bound(fields[form], unit), low, high)
+
+
+def _permutations(entry: Entry, indices: Mapping[str, str | tuple[str, ...]]) -> Explicit:
+    """Return every order of an index's members, each one category: "tp_sp_dp_pp"."""
+    members = indices.get(entry.text())
+    if not isinstance(members, tuple):
+        named = [name for name, value in indices.items() if isinstance(value, tuple)]
+        hint = nearest(entry.text(), named) or "indices: {group: [tp, sp, dp, pp]}"
+        raise entry.fail(f"{entry.text()!r} is no index with named members", hint)
+    if len(members) > MAX_PERMUTED:
+        raise entry.fail(f"the orders of {len(members)} members are too many", f"at most {MAX_PERMUTED} members")
+    return Explicit(tuple("_".join(order) for order in itertools.permutations(members)))
 
 
 def _bound(entry: Entry, unit: Unit) -> int | str:
@@ -199,5 +264,5 @@ def _scope(name: str, entry: Entry, parameters: Mapping[str, ParameterSpec]) -> 
         if parameter not in parameters:
             raise item.fail(f"unknown parameter {parameter!r}", nearest(parameter, parameters))
         free.append(parameter)
-    rules = read_rules(fields["constraints"]) if "constraints" in fields else {}
+    rules = read_rules(fields["constraints"], parameters) if "constraints" in fields else {}
     return Scope(name, tuple(free), rules, fields["why"].text() if "why" in fields else "")

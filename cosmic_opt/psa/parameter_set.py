@@ -23,11 +23,11 @@ Codes = NDArray[np.int32]
 
 @dataclass(frozen=True)
 class Column:
-    """One decision: a scalar parameter, or one member of a per-index family."""
+    """One decision: a scalar parameter, or one member of a family at `index` (a position per axis)."""
 
     name: str
     parameter: str
-    index: int | None
+    index: tuple[int, ...]
     stack: str
     unit: Unit
     values: tuple[Value, ...]

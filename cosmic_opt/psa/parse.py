@@ -4,7 +4,7 @@ rule     = or ["implies" rule]
 or       = and {"or" and}            and  = not {"and" not}           not = ["not"] compare
 compare  = sum {("==" | "!=" | "<=" | "<" | ">=" | ">") sum} | sum ["not"] "in" "{" sum {"," sum} "}"
 sum      = term {("+" | "-") term}   term = unary {("*" | "//" | "%") unary}   unary = ["-"] atom
-atom     = number [unit] | 'text' | name ["[" sum "]"] | "(" rule ")"
+atom     = number [unit] | 'text' | name ["[" sum {"," sum} "]"] | "(" rule ")"
          | aggregate "(" rule ({"," rule} | "for" name "in" name ["if" rule]) ")"
 """
 
@@ -263,10 +263,12 @@ class _Parser:
             raise self.fail("a number, a name or '('")
         if self.take("["):
             self.enter()
-            index = self.sum()
+            indices = [self.sum()]
+            while self.take(","):
+                indices.append(self.sum())
             self.need("]")
             self.depth -= 1
-            return Index(name, index, token.at)
+            return Index(name, tuple(indices), token.at)
         return Name(name, token.at)
 
     def aggregate(self) -> Syntax:

@@ -3,22 +3,27 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping, Sequence
 
 from cosmic_opt.psa.domain import Value
+from cosmic_opt.psa.family import split_member
 from cosmic_opt.psa.parameter_set import Column, DesignBatch, ParameterSet
 from cosmic_opt.reporting.numbers import compress, table
 from cosmic_opt.units import Unit
 
-DesignKeys = dict[str, Value | list[Value]]
+Members = list[Value] | dict[str, list[Value]]
+DesignKeys = dict[str, Value | Members]
 
 
 def designs_keys(batch: DesignBatch) -> Iterator[DesignKeys]:
-    """Yield each design as {parameter: value}, a family as the list of its members; numbers in base units."""
+    """Yield each design as {parameter: value}; numbers in base units.
+
+    A family is the list of its members; a family over groups and dimensions maps each group to such a list.
+    """
     families = _families(batch.parameter_set)
     for point in batch.points():
         yield {
-            parameter: point[columns[0].name] if columns[0].index is None else [point[c.name] for c in columns]
+            parameter: _members(columns, point) if columns[0].index else point[columns[0].name]
             for parameter, columns in families.items()
         }
 
@@ -39,14 +44,33 @@ def design_text(design: DesignBatch) -> str:
     (point, *_) = design.points()
     stacks: dict[str, list[str]] = {}
     for parameter, columns in _families(design.parameter_set).items():
-        values = [value_text(column, point[column.name]) for column in columns]
-        shown = values[0] if columns[0].index is None else f"[{', '.join(values)}]"
-        stacks.setdefault(columns[0].stack, []).append(f"{parameter} {shown}")
+        texts = {column.name: value_text(column, point[column.name]) for column in columns}
+        items = stacks.setdefault(columns[0].stack, [])
+        if not columns[0].index:
+            items.append(f"{parameter} {texts[parameter]}")
+            continue
+        for row, names in _rows(columns).items():
+            items.append(f"{parameter}{row} [{', '.join(texts[name] for name in names)}]")
     rows = []
     for stack, items in stacks.items():
         lines = _wrapped(items)
         rows += [(stack if at == 0 else "", line) for at, line in enumerate(lines)]
     return table((), rows)
+
+
+def _rows(columns: Sequence[Column]) -> dict[str, list[str]]:
+    """Return the members of a family in rows along its last index: {"": names} or {"[tp]": names, …}."""
+    rows: dict[str, list[str]] = {}
+    for column in columns:
+        *groups, _ = split_member(column.name)[1] or ()
+        rows.setdefault(f"[{groups[0]}]" if groups else "", []).append(column.name)
+    return rows
+
+
+def _members(columns: Sequence[Column], point: Mapping[str, Value]) -> Members:
+    """Return the values of a family: a list, or {group: list}."""
+    rows = {row[1:-1]: [point[name] for name in names] for row, names in _rows(columns).items()}
+    return rows.get("", rows)
 
 
 def _wrapped(items: list[str], width: int = 88) -> list[str]:

@@ -6,6 +6,8 @@ from collections.abc import Sequence
 from decimal import Decimal
 from itertools import groupby
 
+from cosmic_opt.psa.family import member_name, split_member
+
 
 def exact(value: int) -> str:
     """Return a count with separators, every digit kept."""
@@ -51,12 +53,20 @@ def clip(text: str, width: int = 64) -> str:
 def compress(names: Sequence[str]) -> str:
     """Return names joined by commas, members of one family in a run: "dp, bandwidth[0..3]"."""
     shown = []
-    for family, members in groupby(names, key=lambda name: name.partition("[")[0]):
+    for start, members in groupby(names, key=_before_last_index):
         run = list(members)
-        indices = [int(name[len(family) + 1 : -1]) for name in run if name != family]
+        indices = [int(name[len(start) : -1]) for name in run if name != start]
         consecutive = len(indices) > 1 and indices == list(range(indices[0], indices[-1] + 1))
-        shown += [f"{family}[{indices[0]}..{indices[-1]}]"] if consecutive else run
+        shown += [f"{start}{indices[0]}..{indices[-1]}]"] if consecutive else run
     return ", ".join(shown)
+
+
+def _before_last_index(name: str) -> str:
+    """Return the part of a member's name before its last index: "extent[tp," or "bandwidth["; else the name."""
+    family, labels = split_member(name)
+    if labels is None or not labels[-1].isdecimal():
+        return name
+    return member_name(family, (*labels[:-1], ""))[:-1]
 
 
 def table(header: Sequence[str], rows: Sequence[Sequence[str]], *, right: Sequence[int] = (), indent: int = 2) -> str:

@@ -101,9 +101,9 @@ def model_keys(model: ModelSpec) -> dict[str, object]:
         "kind": "model",
         "name": model.name,
         "why": model.why,
-        "indices": dict(model.indices),
+        "indices": {name: list(of) if isinstance(of, tuple) else of for name, of in model.indices.items()},
         "parameters": [
-            {"name": p.name, "stack": p.stack, "per": p.per, "unit": p.unit.value, "why": p.why}
+            {"name": p.name, "stack": p.stack, "per": list(p.per), "unit": p.unit.value, "why": p.why}
             for p in model.parameters.values()
         ],
         "rules": [
@@ -115,7 +115,9 @@ def model_keys(model: ModelSpec) -> dict[str, object]:
 
 def model_text(model: ModelSpec) -> str:
     """Return a model file for a person."""
-    parameters = [(p.stack, f"{p.name}[{p.per}]" if p.per else p.name, p.why) for p in model.parameters.values()]
+    parameters = [
+        (p.stack, f"{p.name}[{', '.join(p.per)}]" if p.per else p.name, p.why) for p in model.parameters.values()
+    ]
     rules = [(r.name, clip(r.text), r.why) for r in model.rules.values()]
     scopes = [(s.name, ", ".join(s.free), s.why) for s in model.scopes.values()]
     return "\n\n".join(

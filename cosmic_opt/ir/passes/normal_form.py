@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from cosmic_opt.psa.bind import fold
+from cosmic_opt.psa.fold import fold
 from cosmic_opt.psa.term import NEGATED, Apply, Constant, Term
 
 

@@ -16,6 +16,7 @@ from cosmic_opt.psa.bind import Names, bind_rule
 from cosmic_opt.psa.domain import Value
 from cosmic_opt.psa.evaluate import evaluate, holds
 from cosmic_opt.psa.expr import Operation
+from cosmic_opt.psa.family import Family, numbered
 from cosmic_opt.psa.parameter_set import Column, Constraint, ParameterSet
 from cosmic_opt.psa.parse import parse_rule
 from cosmic_opt.psa.term import Apply, Term
@@ -28,17 +29,15 @@ Changed = frozenset[str]
 
 def bound(source: Source, columns: tuple[Column, ...], texts: dict[str, str]) -> ParameterSet:
     """Return the source over other columns and with other rules (name to text)."""
-    families: dict[str, list[str]] = {}
-    for column in columns:
-        if column.index is not None:
-            families.setdefault(column.parameter, []).append(column.name)
+    axis = numbered("dim", int(source.data["dims"]))
+    families = {column.parameter: Family(column.parameter, (axis,)) for column in columns if column.index}
     names = Names(
         columns={column.name: column.term for column in columns},
         data=source.data,
         units={},
-        families={name: tuple(members) for name, members in families.items()},
+        families=families,
         quantities=source.quantities,
-        indices={"dim": int(source.data["dims"])},
+        indices={"dim": axis},
         categories={
             column.name: frozenset(str(value) for value in column.values)
             for column in source.bind().columns

@@ -8,7 +8,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from cosmic_opt.catalog.bind import MAX_MEMBERS
+from cosmic_opt.catalog.columns import MAX_MEMBERS
 from cosmic_opt.catalog.store import instance_names
 from cosmic_opt.errors import LimitError, SpecError
 from cosmic_opt.psa.quantity import Quantity
@@ -316,7 +316,13 @@ HOSTILE = {
         INSTANCE,
         "rng is not in the domain of 'topology[1]'",
     ),
-    "design for one dimension only": (INSTANCE, "tp: 2", "topology: [ring]", INSTANCE, "1 values for 2 dimensions"),
+    "design for one dimension only": (
+        INSTANCE,
+        "tp: 2",
+        "topology: [ring]",
+        INSTANCE,
+        "1 values of 'topology' for 2 dimensions",
+    ),
     "rule name twice": (INSTANCE, "small_tp", "world", INSTANCE, "the rule 'world' is declared twice"),
     "no dimensions": (SYSTEM, "dimensions:", "dimensions: []\nx:", SYSTEM, "unknown key 'x'"),
     "unknown topology": (SYSTEM, "topology: ring", "topology: rong", SYSTEM, "unknown topology 'rong'"),

@@ -34,8 +34,8 @@ class Interpreter:
                 return value
             case Name(name, _):
                 return loop[name] if name in loop else self.values.get(name, name)
-            case Index(name, index, _):
-                return self.values[f"{name}[{self.meaning(index, loop)}]"]
+            case Index(name, indices, _):
+                return self.values[f"{name}[{','.join(str(self.meaning(index, loop)) for index in indices)}]"]
             case Member(item, options, _):
                 wanted = self.meaning(item, loop)
                 return int(any(self.meaning(option, loop) == wanted for option in options))
@@ -76,7 +76,7 @@ class Interpreter:
         parts: list[int] = []
         for body in syntax.body:
             if isinstance(body, Name) and body.name in self.families and syntax.variable is None:
-                parts += [self.number(Index(body.name, Name(str(d), 0), 0), {str(d): d}) for d in self.members(body)]
+                parts += [self.number(Index(body.name, (Name(str(d), 0),), 0), {str(d): d}) for d in self.members(body)]
             elif syntax.variable is None:
                 parts.append(self.number(body, loop))
         for d in range(self.indices[str(syntax.index)]) if syntax.variable else ():

@@ -7,12 +7,14 @@ import pytest
 from cosmic_opt.errors import SpecError
 from cosmic_opt.psa.bind import Names, bind_rule
 from cosmic_opt.psa.domain import Value
+from cosmic_opt.psa.family import Family, numbered
 from cosmic_opt.psa.parse import parse_rule
 from cosmic_opt.psa.quantity import Quantity, QuantityTerm, SimulatedQuantity
 from cosmic_opt.psa.term import Apply, ColumnTerm, Constant, QuantityPart, Simulated, Term, show
 from cosmic_opt.units import Unit
 
 DIMS = 3
+DIM = numbered("dim", DIMS)
 COLUMNS = {
     "tp": ColumnTerm("tp", (1, 2, 4), Unit.NONE),
     "pp": ColumnTerm("pp", (0, 1, 2), Unit.NONE),
@@ -45,9 +47,9 @@ NAMES = Names(
     columns=COLUMNS,
     data=DATA,
     units={"memory_capacity": Unit.BYTES, "latency": Unit.TIME},
-    families={family: tuple(f"{family}[{d}]" for d in range(DIMS)) for family in ("bandwidth", "topology", "latency")},
+    families={family: Family(family, (DIM,)) for family in ("bandwidth", "topology", "latency")},
     quantities={"memory": MEMORY, "step_time": SimulatedQuantity("step_time", Unit.TIME, "time of a step")},
-    indices={"dim": DIMS},
+    indices={"dim": DIM},
     categories={"topology[0]": frozenset({"ring", "switch", "fully_connected"})},
 )
 
@@ -169,7 +171,7 @@ def test_rule_is_refused_at_the_place(text: str, message: str, at: int, hint: st
 
 
 def test_rule_that_unrolls_to_too_many_terms_is_refused() -> None:
-    names = Names(COLUMNS, DATA, {}, {}, {}, {"dim": 1000})
+    names = Names(COLUMNS, DATA, {}, {}, {}, {"dim": numbered("dim", 1000)})
     text = "sum(sum(tp for e in dim) for d in dim) > 0"
     with pytest.raises(SpecError, match="unrolls to too many terms"):
         bind_rule(parse_rule(text), text, names)

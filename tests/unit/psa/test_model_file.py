@@ -48,7 +48,7 @@ def test_parameters_keep_stack_domain_unit_and_index() -> None:
     assert parameters["topology"].domain == Explicit(("ring", "switch"))
     assert parameters["bandwidth"].domain == Range(50 * 10**9, 500 * 10**9, 50 * 10**9)
     assert parameters["delay"].domain == Explicit((500_000, 1_000_000))
-    assert (parameters["bandwidth"].unit, parameters["bandwidth"].per) == (Unit.BYTES_PER_S, "dim")
+    assert (parameters["bandwidth"].unit, parameters["bandwidth"].per) == (Unit.BYTES_PER_S, ("dim",))
     assert (parameters["dp"].stack, parameters["dp"].why, parameters["dp"].where.line) == ("workload", "replicas", 6)
 
 

@@ -11,7 +11,7 @@ from cosmic_opt.units import Unit
 
 
 def column(name: str, *values: int | str, unit: Unit = Unit.NONE) -> Column:
-    return Column(name, name, None, "workload", unit, values, True)
+    return Column(name, name, (), "workload", unit, values, True)
 
 
 SMALL = ParameterSet((column("tp", 1, 2, 4), column("policy", "lifo", "fifo")), ())

@@ -21,8 +21,8 @@ def shape(tree: Syntax) -> str:
             return repr(value)
         case Name(name, _):
             return name
-        case Index(name, index, _):
-            return f"{name}[{shape(index)}]"
+        case Index(name, indices, _):
+            return f"{name}[{' '.join(map(shape, indices))}]"
         case Operation(operator, operands, _):
             return f"({' '.join([operator, *map(shape, operands)])})"
         case Member(item, options, _):

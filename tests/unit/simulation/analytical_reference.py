@@ -21,7 +21,8 @@ from cosmic_opt.workloads.operators import (
     head_operators,
     selective_recompute,
 )
-from cosmic_opt.workloads.parallelism import nested_placement, placement_strides, stage_layers
+from cosmic_opt.workloads.parallelism import stage_layers
+from cosmic_opt.workloads.placement import nested_placement, placement_strides
 from cosmic_opt.workloads.transformer import Transformer
 
 TICKS = 10**12

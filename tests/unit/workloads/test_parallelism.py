@@ -1,19 +1,14 @@
-"""Stages and placements: every layer and every NPU exactly once."""
-
-import math
+"""Stages: every layer exactly once."""
 
 import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from cosmic_opt.errors import InfeasibleError, SpecError
+from cosmic_opt.errors import SpecError
 from cosmic_opt.workloads.parallelism import (
     Parallelism,
     layers_of_stage,
-    nested_extents,
-    nested_placement,
-    placement_strides,
     stage_layers,
 )
 
@@ -59,50 +54,6 @@ def test_the_vectorised_closed_form_equals_the_list(layers: int, pp: int) -> Non
 def test_no_stages_are_refused() -> None:
     with pytest.raises(SpecError, match="0 stages"):
         stage_layers(12, 0)
-
-
-def test_groups_fill_the_network_from_the_inside_out() -> None:
-    # tp 8 takes dim 0 (4) and half of dim 1 (8); sp 2 the next factor; dp 64 the rest
-    extents = nested_placement((8, 2, 64, 1), (4, 8, 4, 8))
-    assert extents == ((4, 2, 1, 1), (1, 2, 1, 1), (1, 2, 4, 8), (1, 1, 1, 1))
-    assert placement_strides(extents) == ((1, 1, 1, 1), (4, 2, 1, 1), (4, 4, 1, 1), (4, 8, 4, 8))
-
-
-def test_a_factor_of_three_goes_where_it_fits() -> None:
-    # 1536 = 2^9 * 3: dp = 3 * 16 meets its 3 in the outer dimension only
-    extents = nested_placement((8, 1, 48, 4), (8, 16, 12))
-    assert extents == ((8, 1, 1), (1, 1, 1), (1, 16, 3), (1, 1, 4))
-
-
-def test_one_npu_has_a_placement() -> None:
-    assert nested_placement((1, 1, 1, 1), (1,)) == ((1,), (1,), (1,), (1,))
-
-
-def test_degrees_that_do_not_fill_the_network_are_refused() -> None:
-    with pytest.raises(InfeasibleError, match="16 NPUs, the network has 32") as refused:
-        nested_placement((8, 2), (4, 8))
-    assert refused.value.hint
-
-
-@settings(derandomize=True, deadline=None)
-@given(matrix=st.lists(st.tuples(factors, factors, factors), min_size=1, max_size=4))
-def test_extents_multiply_to_the_degrees_and_to_the_dimensions(matrix: list[tuple[int, int, int]]) -> None:
-    # any grid of factors gives degrees and dimensions of the same product
-    degrees = tuple(math.prod(row) for row in matrix)
-    npus = tuple(math.prod(column) for column in zip(*matrix, strict=True))
-    extents = nested_placement(degrees, npus)
-    assert tuple(math.prod(row) for row in extents) == degrees
-    assert tuple(math.prod(column) for column in zip(*extents, strict=True)) == npus
-
-
-def test_many_designs_are_placed_at_once() -> None:
-    degrees = np.array([[8, 1], [2, 4], [4, 16]])
-    npus = np.array([[4, 4], [16, 16]])
-    batch = nested_extents(degrees, npus)
-    for design in range(2):
-        one = nested_placement(tuple(map(int, degrees[:, design])), tuple(map(int, npus[:, design])))
-        assert np.array_equal(batch[:, :, design], one)
-    assert np.array_equal(npus, [[4, 4], [16, 16]])
 
 
 def test_world_size_is_the_product_of_the_degrees() -> None:
