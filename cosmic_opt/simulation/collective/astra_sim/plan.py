@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping, Set
 from dataclasses import dataclass
 from functools import partial
 from math import prod
+from types import MappingProxyType
 
 import numpy as np
 
@@ -24,6 +25,7 @@ from cosmic_opt.simulation.collective.astra_sim.edges import Edges, Fabric, IntA
 from cosmic_opt.simulation.collective.astra_sim.schedule import Finish, Phase
 from cosmic_opt.simulation.collective.astra_sim.trees import tree_finish
 
+NO_TURNS: Mapping[int, int] = MappingProxyType({})
 SUBGROUP_DELAY_NS = 10
 """A communicator group smaller than the machine is charged this instead of the endpoint delay."""
 
@@ -48,22 +50,27 @@ def cut(case: AstraCase) -> Chunks:
     return Chunks(-(-case.size_bytes // size), size)
 
 
-def machine_plan(case: AstraCase, fabric: Fabric) -> tuple[tuple[Phase, ...], tuple[Phase, ...]]:
+def machine_plan(
+    case: AstraCase, fabric: Fabric, *, fold: bool = True, turns: Mapping[int, int] = NO_TURNS
+) -> tuple[tuple[Phase, ...], tuple[Phase, ...]]:
     """Return the phases of even and of odd chunks when all NPUs take part.
 
-    They differ where a double binary tree swaps its two trees from one phase to the next.
+    They differ where a double binary tree swaps its two trees from one phase to the next; `turns` says how many
+    phases of earlier collectives ran on the trees of a dimension. Without `fold` every NPU of one set of the
+    involved dimensions has a row, so that each may start at its own time.
     """
     implementations = [parse_implementation(name) for name in case.algorithms]
     costs = Costs(case.endpoint_delay_ns, case.memory_gb_per_s)
     if implementations[0].flat:
-        everyone = tuple(range(fabric.npus))
-        return _flat_plans(case, implementations[0], fabric.edges(everyone, rows=1), costs, subgroup=False)
+        everyone = fabric.edges(tuple(range(fabric.npus)), rows=1 if fold else None)
+        return _flat_plans(case, implementations[0], everyone, costs, subgroup=False)
     stages = tuple(_stages(case, len(implementations)))
     if not stages:
         raise InfeasibleError("ASTRA-sim gives no time: no dimension is involved", hint="involve a dimension")
-    fold = all(implementations[dim].kind != "double_binary_tree" for dim, _ in stages)
-    rings = {dim: _rings(fabric, dim, fold=fold) for dim, _ in stages}
-    plans, tree_turns = list[tuple[Phase, ...]](), Counter[int]()
+    fold = fold and all(implementations[dim].kind != "double_binary_tree" for dim, _ in stages)
+    involved = {dim for dim, _ in stages}
+    rings = {dim: _rings(fabric, dim, involved, fold=fold) for dim in involved}
+    plans, tree_turns = list[tuple[Phase, ...]](), Counter[int](turns)
     for _ in range(2):
         data, phases = cut(case).size_bytes, list[Phase]()
         for dim, collective in stages:
@@ -79,14 +86,23 @@ def machine_plan(case: AstraCase, fabric: Fabric) -> tuple[tuple[Phase, ...], tu
     return plans[0], plans[1]
 
 
-def _rings(fabric: Fabric, dim: int, *, fold: bool) -> tuple[Edges, IntArray]:
-    """Return the edges that all rings of a dimension share, and the NPUs of each; folded, one NPU stands for all."""
-    grid = np.arange(fabric.npus).reshape(fabric.npus_per_dim[::-1])
-    rings = np.moveaxis(grid, -1 - dim, -1).reshape(-1, fabric.npus_per_dim[dim])
-    edges = fabric.edges(rings[0].tolist(), rows=1)
+def involved_dims(case: AstraCase) -> tuple[int, ...]:
+    """Return the dimensions that a collective of the whole machine runs on, ascending."""
+    return tuple(sorted({dim for dim, _ in _stages(case, len(case.algorithms))}))
+
+
+def _rings(fabric: Fabric, dim: int, involved: Set[int], *, fold: bool) -> tuple[Edges, IntArray]:
+    """Return the edges that all rings of a dimension share, and the rows of each; folded, one NPU stands for all.
+
+    Rows number the NPUs of one set that the `involved` dimensions span, in order.
+    """
+    stride = prod(fabric.npus_per_dim[:dim])
+    edges = fabric.edges([stride * place for place in range(fabric.npus_per_dim[dim])], rows=1)
     if fold:
         return edges, np.zeros((1, 1), dtype=np.int64)
-    return edges.unfolded(), rings
+    extents = [npus if index in involved else 1 for index, npus in enumerate(fabric.npus_per_dim)]
+    grid = np.arange(prod(extents)).reshape(extents[::-1])
+    return edges.unfolded(), np.moveaxis(grid, -1 - dim, -1).reshape(-1, extents[dim])
 
 
 def group_plan(case: AstraCase, edges: Edges) -> tuple[tuple[Phase, ...], tuple[Phase, ...]]:

@@ -35,8 +35,7 @@ def run_case(case: AstraCase) -> AstraTiming:
         LimitError: the machine, the number of chunks or the time is too large.
     """
     case.refuse_failures()
-    bandwidth = tuple(value * BYTES_PER_GIB / NS_PER_S for value in case.bandwidth_gib_per_s)
-    fabric = Fabric(case.topologies, case.npus_per_dim, bandwidth, case.latency_ns)
+    fabric = fabric_of(case)
     if fabric.npus > MOST_NPUS or cut(case).count > MOST_CHUNKS:
         raise LimitError(
             f"{cut(case).count} chunks on {fabric.npus} NPUs are too many to simulate",
@@ -55,6 +54,12 @@ def run_case(case: AstraCase) -> AstraTiming:
         chunks=chunks,
         phases=plans[0][0],
     )
+
+
+def fabric_of(case: AstraCase) -> Fabric:
+    """Return the network of a case, its bandwidths in bytes per ns."""
+    bandwidth = tuple(value * BYTES_PER_GIB / NS_PER_S for value in case.bandwidth_gib_per_s)
+    return Fabric(case.topologies, case.npus_per_dim, bandwidth, case.latency_ns)
 
 
 def _distinct_group_plans(

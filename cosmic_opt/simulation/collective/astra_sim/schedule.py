@@ -52,13 +52,14 @@ class Schedule:
         self.events: list[tuple[int, int, int, int, int]] = []
         self.serial = 0
 
-    def run(self) -> IntArray:
-        """Return when each row has finished all its chunks; all of them are there at time 0."""
+    def run(self, starts: IntArray | None = None) -> IntArray:
+        """Return when each row has finished all its chunks, which it starts at time 0 or at its entry of `starts`."""
         finished = np.zeros(self.rows, dtype=np.int64)
+        begins = [0] * self.rows if starts is None else starts.tolist()
         for chunk in range(self.chunks):
             for row in range(self.rows):
                 self._enter(row, chunk, 0)
-                self._serve(row, self.plans[0][0].dim, 0)
+                self._serve(row, self.plans[0][0].dim, begins[row])
         while self.events:
             now, _, row, chunk, step = heapq.heappop(self.events)
             dim = self._phase(chunk, step).dim

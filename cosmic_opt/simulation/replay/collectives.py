@@ -1,0 +1,135 @@
+"""When each member of a collective finishes, given when each issues it, on the congestion-unaware backend."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+
+import numpy as np
+
+from cosmic_opt.errors import LimitError
+from cosmic_opt.simulation.collective.astra_sim.case import AstraCase, parse_implementation
+from cosmic_opt.simulation.collective.astra_sim.edges import Edges, Fabric, IntArray
+from cosmic_opt.simulation.collective.astra_sim.plan import cut, group_plan, involved_dims, machine_plan
+from cosmic_opt.simulation.collective.astra_sim.run import MOST_CHUNKS, MOST_EVENTS, fabric_of
+from cosmic_opt.simulation.collective.astra_sim.schedule import Phase, Schedule
+from cosmic_opt.simulation.replay.machine import ReplayMachine
+
+Plans = tuple[tuple[Phase, ...], tuple[Phase, ...]]
+
+
+@dataclass(frozen=True, slots=True)
+class Members:
+    """The NPUs that run a collective together, in order; `listed` when a communicator group names them."""
+
+    npus: tuple[int, ...]
+    listed: bool
+
+
+@dataclass(slots=True)
+class UnawareCollectives:
+    """Works out collectives of one machine; equal ones only once.
+
+    Nothing slows a collective down, so finish times depend on the differences between its start times alone.
+    """
+
+    machine: ReplayMachine
+    fabric: Fabric = field(init=False)
+    turns: dict[tuple[int, str], Counter[int]] = field(default_factory=dict)
+    finishes: dict[tuple[object, ...], IntArray] = field(default_factory=dict)
+    edges: dict[tuple[int, ...], tuple[Edges, bytes]] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        self.fabric = fabric_of(self.machine.case(next(iter(self.machine.algorithms)), 0))
+
+    def finish(
+        self,
+        collective: str,
+        size_bytes: int,
+        members: Members,
+        flags: tuple[bool, ...] | None,
+        starts: Sequence[int],
+    ) -> list[int]:
+        """Return when each member finishes a collective of `size_bytes` that member i issues at starts[i].
+
+        Raises:
+            InfeasibleError: ASTRA-sim does not end on this collective.
+            LimitError: it has too many events.
+        """
+        case = self.machine.case(collective, size_bytes, flags, grouped=members.listed)
+        origin = min(starts)
+        pattern = np.array(starts, dtype=np.int64) - origin
+        if members.listed and len(members.npus) < self.machine.npus:
+            relative = self._group_finish(case, members.npus, pattern)
+        else:
+            relative = self._machine_finish(case, members.npus, pattern)
+        finishes: list[int] = (relative + origin).tolist()
+        return finishes
+
+    def _group_finish(self, case: AstraCase, npus: tuple[int, ...], pattern: IntArray) -> IntArray:
+        """A group smaller than the machine is one flat ring; groups with equal edges take equal times."""
+        if npus not in self.edges:
+            edges = self.fabric.edges(npus)
+            self.edges[npus] = edges, edges.latency_ns.tobytes() + edges.bytes_per_ns.tobytes()
+        edges, shape = self.edges[npus]
+        key = (case.collective, case.size_bytes, shape, pattern.tobytes())
+        if key not in self.finishes:
+            case.refuse_failures()
+            fold = edges.circulant and not pattern.any()
+            plans = group_plan(case, edges.folded() if fold else edges)
+            self.finishes[key] = _run(case, plans, pattern)
+        return self.finishes[key]
+
+    def _machine_finish(self, case: AstraCase, npus: tuple[int, ...], pattern: IntArray) -> IntArray:
+        turns = self.turns.setdefault((npus[0], case.collective), Counter())
+        trees = self._trees(case)
+        parities = tuple(turns[dim] % 2 for dim in trees)
+        key = (case.collective, case.size_bytes, case.involved_dims, bool(case.groups), pattern.tobytes(), parities)
+        if key not in self.finishes:
+            case.refuse_failures()
+            plans = machine_plan(case, self.fabric, fold=not pattern.any(), turns=turns)
+            self.finishes[key] = _run(case, plans, pattern)
+        for dim, visits in trees.items():
+            turns[dim] += visits * cut(case).count
+        return self.finishes[key]
+
+    def _trees(self, case: AstraCase) -> dict[int, int]:
+        """Return how many phases of one chunk run on the double binary trees of each dimension."""
+        implementations = [parse_implementation(name) for name in case.algorithms]
+        if implementations[0].flat:
+            return {}
+        visited = involved_dims(case)
+        both_ways = case.collective == "all_reduce" and case.multidim != "baseline"
+        return {
+            dim: 2 if both_ways and dim != visited[-1] else 1
+            for dim in visited
+            if implementations[dim].kind == "double_binary_tree"
+        }
+
+
+def together(machine: ReplayMachine, collective: str, flags: tuple[bool, ...] | None) -> tuple[int, ...]:
+    """Return the NPU numbers of the set that the involved dimensions span from NPU 0, ascending."""
+    case = machine.case(collective, 0, flags)
+    if parse_implementation(case.algorithms[0]).flat:
+        return tuple(range(machine.npus))
+    involved = involved_dims(case)
+    npus, stride = [0], 1
+    for dim, extent in enumerate(machine.npus_per_dim):
+        if dim in involved:
+            npus = [npu + stride * place for place in range(extent) for npu in npus]
+        stride *= extent
+    return tuple(npus)
+
+
+def _run(case: AstraCase, plans: Plans, pattern: IntArray) -> IntArray:
+    """Return the finish times of all members; a folded plan has one row for all of them."""
+    chunks, rows = cut(case).count, plans[0][0].members.size
+    if chunks > MOST_CHUNKS or chunks * len(plans[0]) * rows > MOST_EVENTS:
+        raise LimitError(
+            f"a collective of {chunks} chunks on {rows} NPUs has too many events",
+            hint=f"at most {MOST_EVENTS}: use fewer chunks",
+        )
+    starts = pattern[:1] if rows == 1 else pattern
+    times = Schedule(plans, chunks, case.active_chunks).run(starts)
+    return np.broadcast_to(times, pattern.shape)
