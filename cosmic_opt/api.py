@@ -21,7 +21,8 @@ from cosmic_opt.catalog.bind import BoundInstance, bind
 from cosmic_opt.catalog.edits import Edits
 from cosmic_opt.catalog.instance_file import InstanceSpec, load_instance
 from cosmic_opt.errors import InfeasibleError
-from cosmic_opt.feasibility.count import DIAGRAM, CountResult, count
+from cosmic_opt.feasibility.bounds import DiagramLimitError
+from cosmic_opt.feasibility.count import DIAGRAM, CountResult, count, count_without_diagram
 from cosmic_opt.feasibility.feasible_set import FeasibleSet, feasible_set
 from cosmic_opt.ir.lower import lower
 from cosmic_opt.ir.model import LoweredModel
@@ -114,18 +115,40 @@ class Problem:
         return feasible_set(self.model)
 
     def count(self, *, engine: str = DIAGRAM) -> CountResult:
-        """Return the exact number of feasible designs; with rules on simulated quantities, certified limits of it.
+        """Return the exact number of feasible designs, or certified limits of it (`exact` tells).
+
+        Limits it is with rules on simulated quantities, and where the rules entangle too many parameters for a
+        diagram (`outgrown_at` names the one that was too much).
 
         Raises:
-            LimitError: the rules entangle too many parameters, or the engine cannot count so many.
+            LimitError: the engine cannot count so many.
         """
-        result = count(self.parameter_set, self.feasible, engine=engine)
-        if result.exact:
+        try:
+            result = count(self.parameter_set, self.feasible, engine=engine)
+        except DiagramLimitError as limit:
+            result = count_without_diagram(self.parameter_set, self.model, limit, engine=engine)
+        if result.exact or result.outgrown_at is not None:
             return result
         from cosmic_opt.search.filter import count_within_step_limit  # numba takes a second to load
 
         low, high = count_within_step_limit(self.instance)
         return replace(result, lower=low, value=high, exact=low == high)
+
+    def cover(self, *names: str, max_regions: int | None = None) -> Iterator[tuple[dict[str, Value], int]]:
+        """Yield disjoint regions that together are the feasible set: values of some columns, and how many designs.
+
+        Either one region for every feasible choice of the named columns, `problem.cover("tp", "pp")`, or at most
+        `max_regions`, cut along the order of `enumerate`. `problem.fix(values)` opens a region.
+
+        Raises:
+            SpecError: an unknown column, or neither or both of names and a number.
+            LimitError: millions of regions.
+        """
+        columns = self.parameter_set.columns
+        positions = [columns.index(self.parameter_set.column(name)) for name in names]
+        for region in self.feasible.cover(positions or None, max_regions=max_regions):
+            values = {columns[at].name: columns[at].values[code] for at, code in region.assignment.items()}
+            yield values, region.size
 
     def enumerate(self, start: int = 0) -> Iterator[DesignBatch]:
         """Yield every feasible design once, in batches, in a fixed order, from rank `start` on.

@@ -6,10 +6,10 @@ from typing import Annotated
 
 import typer
 
-from cosmic_opt.cli.exits import DONE, INFEASIBLE
+from cosmic_opt.cli.exits import DONE, INFEASIBLE, LIMIT
 from cosmic_opt.cli.options import Request, problem_command
 from cosmic_opt.feasibility.conflict import first_conflict
-from cosmic_opt.reporting.counts import count_keys, explain_count
+from cosmic_opt.reporting.counts import count_keys, explain_count, shape_text
 from cosmic_opt.search.budget import Budget
 
 
@@ -19,7 +19,10 @@ def count(
         str, typer.Option("--solver", help="diagram (default), or a cross-check: exhaustive, cp_sat, milp.")
     ] = "diagram",
 ) -> int:
-    """Count the feasible designs, exactly, and say which choices multiply to that number."""
+    """Count the feasible designs, exactly, and say which choices multiply to that number.
+
+    Where the diagram outgrows memory, certified limits are printed and the exit code is that of a limit.
+    """
     clock = Budget()
     problem = request.problem
     result = problem.count(engine=solver)
@@ -27,6 +30,9 @@ def count(
     conflict = first_conflict(problem.parameter_set) if result.value == 0 else ()
     text = explain_count(request.title, problem.parameter_set, result, conflict, seconds)
     request.output.result("count", count_keys(result, conflict, seconds), text)
+    request.output.log(shape_text(result))
+    if result.outgrown_at is not None:
+        return LIMIT
     return DONE if result.value else INFEASIBLE
 
 

@@ -17,15 +17,31 @@ from cosmic_opt.errors import LimitError
 from cosmic_opt.ir.check import satisfied
 from cosmic_opt.ir.model import Conditional, Constraint, Linear, LoweredModel, Product, Table
 
-ARC_LIMIT = 30_000_000
-"""A layer that would hold more arcs is refused: about a gigabyte."""
-
 SETTLED = np.iinfo(np.int64).min
 """Stands for a partial sum or product that can no longer matter."""
 
 IntArray = NDArray[np.int64]
 Field = tuple[str, int]
 """("code", column) or ("total", position of the constraint)."""
+
+ARC_BYTES = 20
+"""What a finished arc holds: parent, code and child."""
+
+
+@dataclass(frozen=True)
+class CompileLimit:
+    """How far one diagram may grow: arcs of a layer, and bytes of all layers with the one at work."""
+
+    arcs: int = 30_000_000
+    size_bytes: int = 4 << 30
+
+
+class TooWideError(LimitError):
+    """A diagram outgrew its limit when the column called `column` was added."""
+
+    def __init__(self, column: str, needed: str) -> None:
+        super().__init__(f"counting needs {needed} at {column!r}", hint="fix a parameter or drop a rule")
+        self.column = column
 
 
 @dataclass(frozen=True)
@@ -43,31 +59,44 @@ class Layer:
         """Return the layer with only the arcs to keep; nodes keep their numbers."""
         return replace(self, parent=self.parent[keep], code=self.code[keep], child=self.child[keep])
 
+    def fan_out(self, nodes: IntArray) -> tuple[IntArray, IntArray]:
+        """Return every arc that leaves one of `nodes`: the position of its node in `nodes`, and the arc."""
+        starts = np.searchsorted(self.parent, np.arange(self.parents + 1))
+        fan = starts[nodes + 1] - starts[nodes]
+        rows = np.repeat(np.arange(len(nodes)), fan)
+        offset = np.arange(len(rows)) - np.repeat(np.cumsum(fan) - fan, fan)
+        return rows, starts[nodes[rows]] + offset
 
-def compile_layers(model: LoweredModel, order: Sequence[int]) -> list[Layer]:
+
+def compile_layers(model: LoweredModel, order: Sequence[int], limit: CompileLimit | None = None) -> list[Layer]:
     """Return the layers of the component whose columns are `order`, in that order.
 
     Raises:
-        LimitError: a layer outgrows memory, or a sum outgrows 62 bits.
+        TooWideError: the diagram would outgrow `limit`.
+        LimitError: a sum outgrows 62 bits.
     """
-    inside = {column for column in order if len(model.allowed[column]) > 1}
-    constraints = [constraint for constraint in model.all_constraints() if set(constraint.columns) & inside]
-    frontier = _Frontier(model, order, constraints)
+    frontier = Frontier(model, order, limit or CompileLimit())
     return [frontier.advance(position) for position in range(len(order))]
 
 
-class _Frontier:
-    def __init__(self, model: LoweredModel, order: Sequence[int], constraints: Sequence[Constraint]) -> None:
+class Frontier:
+    """The states after the columns placed so far; `advance` adds the next column."""
+
+    def __init__(self, model: LoweredModel, order: Sequence[int], limit: CompileLimit) -> None:
+        inside = {column for column in order if len(model.allowed[column]) > 1}
         self.model = model
         self.order = order
-        self.constraints = constraints
+        self.limit = limit
+        self.constraints = [k for k in model.all_constraints() if set(k.columns) & inside]
+        self.forgotten: set[int] = set()
         self.place = {column: position for position, column in enumerate(order)}
         self.settled_codes = {
             column: int(codes[0]) for column, codes in enumerate(model.allowed) if column not in self.place
         }
-        self.last = [max((self.place[c] for c in k.columns if c in self.place), default=-1) for k in constraints]
+        self.last = [max((self.place[c] for c in k.columns if c in self.place), default=-1) for k in self.constraints]
         self.fields: list[Field] = []
         self.states: IntArray = np.zeros((1, 0), dtype=np.int64)
+        self.arcs = 0
         self._check_range()
 
     def _check_range(self) -> None:
@@ -87,45 +116,56 @@ class _Frontier:
                 )
 
     def advance(self, position: int) -> Layer:
-        """Add the column at `position` and return its layer."""
+        """Add the column at `position` and return its layer.
+
+        Raises:
+            TooWideError: the diagram would outgrow its limit.
+        """
         column = self.order[position]
         codes = self.model.allowed[column]
         nodes = len(self.states)
-        if nodes * len(codes) > ARC_LIMIT:
-            name = self.model.columns[column].name
-            raise LimitError(
-                f"counting needs more than {ARC_LIMIT:,} arcs at {name!r}", hint="fix a parameter or drop a rule"
-            )
+        self._check_growth(column, nodes * len(codes))
         parent = np.repeat(np.arange(nodes, dtype=np.int64), len(codes))
         code = np.tile(codes, nodes)
         known = {field: self.states[parent, at] for at, field in enumerate(self.fields)}
         known["code", column] = code.astype(np.int64)
         keep = np.ones(len(parent), dtype=bool)
         for k, constraint in enumerate(self.constraints):
-            if column in constraint.columns:
+            if column in constraint.columns and k not in self.forgotten:
                 self._apply(k, constraint, position, known, keep)
-        parent, code = parent[keep], code[keep]
-        fields = [field for field in known if self._needed(field, position)]
-        states = (
-            np.column_stack([known[field][keep] for field in fields])
-            if fields
-            else np.zeros((len(parent), 0), dtype=np.int64)
-        )
-        self.states, child = _distinct(states)
-        self.fields = fields
-        return Layer(column, parent, code, child, nodes, len(self.states))
+        known = {field: values[keep] for field, values in known.items()}
+        layer = self.close(position, parent[keep], code[keep], known)
+        self.arcs += len(layer.parent)
+        return layer
+
+    def close(self, position: int, parent: IntArray, code: NDArray[np.int32], known: dict[Field, IntArray]) -> Layer:
+        """Make equal rows of what the rest still needs one state; return the layer of arcs into the states."""
+        nodes = len(self.states)
+        self.fields = [field for field in known if self._needed(field, position)]
+        columns = [known[field] for field in self.fields]
+        rows = np.column_stack(columns) if columns else np.zeros((len(parent), 0), dtype=np.int64)
+        self.states, child = distinct_rows(rows)
+        return Layer(self.order[position], parent, code, child, nodes, len(self.states))
+
+    def _check_growth(self, column: int, arcs: int) -> None:
+        at_work = arcs * 8 * (2 * len(self.fields) + 6)
+        if arcs > self.limit.arcs:
+            raise TooWideError(self.model.columns[column].name, f"more than {self.limit.arcs:,} arcs")
+        if self.arcs * ARC_BYTES + at_work > self.limit.size_bytes:
+            raise TooWideError(self.model.columns[column].name, f"more than {self.limit.size_bytes:,} bytes")
 
     def _needed(self, field: Field, position: int) -> bool:
         kind, number = field
         if kind == "total":
-            return self.last[number] > position
+            return self.last[number] > position and number not in self.forgotten
         return any(
-            self.last[k] > position and self._reads_code(constraint, number)
+            self.last[k] > position and k not in self.forgotten and self.reads_code(constraint, number)
             for k, constraint in enumerate(self.constraints)
         )
 
     @staticmethod
-    def _reads_code(constraint: Constraint, column: int) -> bool:
+    def reads_code(constraint: Constraint, column: int) -> bool:
+        """Tell whether the constraint reads the code of a column, beyond its weight in a running total."""
         if isinstance(constraint, Conditional):
             return column == constraint.column or (
                 isinstance(constraint.body, Table) and column in constraint.body.columns
@@ -216,8 +256,8 @@ def _span(body: Linear | Product, total: IntArray, low: int, high: int) -> tuple
     return total + low, total + high
 
 
-def _distinct(states: IntArray) -> tuple[IntArray, IntArray]:
-    """Return the distinct rows, and for each row the number of its distinct row."""
+def distinct_rows(states: IntArray) -> tuple[IntArray, IntArray]:
+    """Return the distinct rows in lexicographic order, and for each row the number of its distinct row."""
     if states.shape[1] == 0:
         return np.zeros((min(1, len(states)), 0), dtype=np.int64), np.zeros(len(states), dtype=np.int64)
     key = np.zeros(len(states), dtype=np.int64)

@@ -10,11 +10,15 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from cosmic_opt.feasibility.compile import Layer, compile_layers
+from cosmic_opt.errors import LimitError
+from cosmic_opt.feasibility.compile import CompileLimit, Layer, compile_layers, distinct_rows
 from cosmic_opt.ir.model import LoweredModel
 
 TABLE_LIMIT = 1 << 18
 """A component with at most so many paths is tabulated when designs are asked for."""
+
+PROJECTION_LIMIT = 5_000_000
+"""A projection that meets more (node, choice) pairs is refused: about a gigabyte."""
 
 Counts = NDArray[Any]
 """Counts per node: int64 where every number met fits in 62 bits, Python integers otherwise."""
@@ -35,8 +39,18 @@ class Diagram:
 
     @property
     def width(self) -> int:
-        """The largest number of nodes of a layer."""
-        return max(len(counts) for counts in self.counts)
+        """The largest number of nodes of a layer that some path meets."""
+        return max(int(np.count_nonzero(counts)) for counts in self.counts)
+
+    @property
+    def nodes(self) -> int:
+        """The number of nodes that some path meets, the end included."""
+        return sum(int(np.count_nonzero(counts)) for counts in self.counts)
+
+    @property
+    def arcs(self) -> int:
+        """The number of arcs that some path takes."""
+        return sum(len(layer.parent) for layer in self.layers)
 
     @cached_property
     def table(self) -> NDArray[np.int32] | None:
@@ -128,23 +142,70 @@ class Diagram:
         codes = np.zeros((roots, 0), dtype=np.int32)
         nodes = np.zeros(roots, dtype=np.int64)
         for layer in self.layers[:depth]:
-            starts = np.searchsorted(layer.parent, np.arange(layer.parents + 1))
-            fan = starts[nodes + 1] - starts[nodes]
-            rows = np.repeat(np.arange(len(nodes)), fan)
-            offset = np.arange(len(rows)) - np.repeat(np.cumsum(fan) - fan, fan)
-            arcs = starts[nodes[rows]] + offset
+            rows, arcs = layer.fan_out(nodes)
             codes = np.column_stack([codes[rows], layer.code[arcs]]).astype(np.int32)
             nodes = layer.child[arcs]
         return codes, self.counts[depth][nodes]
 
+    def project(self, columns: Sequence[int]) -> tuple[NDArray[np.int32], Counts]:
+        """Return every feasible choice of some columns, sorted by code in the order given, and its number of paths.
 
-def build_diagram(model: LoweredModel, order: Sequence[int]) -> Diagram:
+        The columns may stand anywhere in the order; a choice is followed through all nodes that it meets.
+
+        Raises:
+            LimitError: more than `PROJECTION_LIMIT` pairs of a node and a choice.
+        """
+        choices, nodes, paths = self._project(columns, PROJECTION_LIMIT)
+        if len(nodes) > PROJECTION_LIMIT:
+            raise LimitError(
+                f"more than {PROJECTION_LIMIT:,} regions, or the columns stand too deep in the diagram",
+                hint="name fewer columns, or make the feasible set with `first=columns`",
+            )
+        depth = 1 + max((self.order.index(column) for column in columns), default=-1)
+        regions, number = distinct_rows(choices)
+        sizes: Counts = np.zeros(len(regions), dtype=self.counts[0].dtype)
+        np.add.at(sizes, number, paths * self.counts[depth][nodes])
+        return regions.astype(np.int32), sizes
+
+    def choices_up_to(self, columns: Sequence[int], most: int) -> int:
+        """Return how many feasible choices the first design columns have, or a number beyond `most`."""
+        return len(self._project(columns, most)[1])
+
+    def _project(self, columns: Sequence[int], most: int) -> tuple[NDArray[np.int64], NDArray[np.int64], Counts]:
+        """Return choices of the columns, the node reached behind the last of them, and the paths that lead there.
+
+        Stops as soon as there are more than `most`.
+        """
+        depth = 1 + max((self.order.index(column) for column in columns), default=-1)
+        roots = min(1, self.size)
+        choices = np.zeros((roots, len(columns)), dtype=np.int64)
+        nodes = np.zeros(roots, dtype=np.int64)
+        paths: Counts = np.ones(roots, dtype=self.counts[0].dtype)
+        for layer in self.layers[:depth]:
+            rows, arcs = layer.fan_out(nodes)
+            choices = choices[rows]
+            if layer.column in columns:
+                choices[:, columns.index(layer.column)] = layer.code[arcs]
+            states, number = distinct_rows(np.column_stack([choices, layer.child[arcs]]))
+            merged: Counts = np.zeros(len(states), dtype=paths.dtype)
+            np.add.at(merged, number, paths[rows])
+            choices, nodes, paths = states[:, :-1], states[:, -1], merged
+            if len(nodes) > most:
+                break
+        return choices, nodes, paths
+
+
+def build_diagram(model: LoweredModel, order: Sequence[int], limit: CompileLimit | None = None) -> Diagram:
     """Return the diagram of the component with columns `order`; dead ends are removed.
 
     Raises:
-        LimitError: see `compile_layers`.
+        TooWideError, LimitError: see `compile_layers`.
     """
-    layers = compile_layers(model, order)
+    return counted(model, order, compile_layers(model, order, limit))
+
+
+def counted(model: LoweredModel, order: Sequence[int], layers: Sequence[Layer]) -> Diagram:
+    """Return the diagram of compiled layers; its numbers are Python integers where 62 bits may not hold them."""
     grid = 1.0
     for column in order:
         grid *= max(1, len(model.allowed[column]))

@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Collection, Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
 
-from cosmic_opt.errors import LimitError
+from cosmic_opt.errors import LimitError, SpecError
+from cosmic_opt.feasibility.bounds import WIDTH, DiagramLimitError, size_bounds
+from cosmic_opt.feasibility.compile import CompileLimit, TooWideError
+from cosmic_opt.feasibility.cover import Region, cover_by, cover_within
 from cosmic_opt.feasibility.diagram import Diagram, build_diagram, random_below
 from cosmic_opt.feasibility.order import elimination_order
 from cosmic_opt.ir.check import complete
@@ -21,11 +24,21 @@ Codes = NDArray[np.int32]
 
 
 @dataclass(frozen=True)
+class DiagramShape:
+    """How large a diagram is: nodes and arcs that some design meets, and the most nodes of a layer."""
+
+    nodes: int
+    arcs: int
+    width: int
+
+
+@dataclass(frozen=True)
 class ComponentCount:
     """An independent group of parameters and the number of ways to choose them."""
 
     parameters: tuple[str, ...]
     value: int
+    shape: DiagramShape
 
 
 @dataclass(frozen=True)
@@ -46,8 +59,40 @@ class FeasibleSet:
         for diagram in self.diagrams:
             names = [self.model.columns[c].name for c in sorted(diagram.order) if c < self.model.designs]
             if names:
-                counts.append(ComponentCount(tuple(names), diagram.size))
+                counts.append(ComponentCount(tuple(names), diagram.size, shape_of([diagram])))
         return counts
+
+    @property
+    def shape(self) -> DiagramShape:
+        """The size of all diagrams together, and the width of the widest."""
+        return shape_of(self.diagrams)
+
+    def cover(self, columns: Sequence[int] | None = None, *, max_regions: int | None = None) -> Iterator[Region]:
+        """Yield disjoint regions whose union is the set; their sizes add up to `size`, and none is empty.
+
+        Either by every feasible choice of `columns` (sorted by code within a component; of the components, the last
+        changes first), or cut along the ranks into at most `max_regions`: the region then fixes the first columns of
+        the diagrams, and holds the ranks right after those of the region before. `given` opens a region.
+
+        Raises:
+            SpecError: neither or both are given, or a column is named twice.
+            LimitError: a component holds millions of choices of its columns.
+        """
+        if (columns is None) == (max_regions is None):
+            raise SpecError("a cover is by columns or by a number of regions", hint="give one of the two")
+        if columns is not None and (
+            len(set(columns)) < len(columns) or not set(columns) <= set(range(self.model.designs))
+        ):
+            raise SpecError(
+                "a column is named twice or does not exist", hint=f"columns are 0 to {self.model.designs - 1}"
+            )
+        if max_regions is not None and max_regions < 1:
+            raise SpecError(f"{max_regions} regions cover nothing", hint="at least 1")
+        if self.size == 0:
+            return iter(())
+        if columns is None:
+            return cover_within(self.diagrams, self.model.designs, max_regions or 1)
+        return cover_by(self.diagrams, columns)
 
     def unrank(self, ranks: NDArray[np.generic]) -> Codes:
         """Return the designs with the given ranks in [0, size): the last component varies fastest."""
@@ -150,15 +195,41 @@ def _digits(start: int, count: int, period: int, size: int) -> NDArray[np.generi
     return np.asarray((turns + first % size) % size)
 
 
-def feasible_set(model: LoweredModel, first: Collection[int] = ()) -> FeasibleSet:
+def shape_of(diagrams: Sequence[Diagram]) -> DiagramShape:
+    """Return the size of diagrams together, and the width of the widest."""
+    return DiagramShape(
+        sum(diagram.nodes for diagram in diagrams),
+        sum(diagram.arcs for diagram in diagrams),
+        max((diagram.width for diagram in diagrams), default=0),
+    )
+
+
+def feasible_set(
+    model: LoweredModel, first: Collection[int] = (), limit: CompileLimit | None = None, width: int = WIDTH
+) -> FeasibleSet:
     """Return the feasible set; columns in `first` are eliminated before the others of their component.
 
     Raises:
-        LimitError: a component is too entangled for its diagram to fit in memory.
+        DiagramLimitError: a component is too entangled for its diagram to stay within `limit`; the error holds
+            certified bounds of the number of designs, from diagrams of `width` states per layer.
+        LimitError: a rule adds numbers beyond 2^62.
     """
     if model.infeasible:
         empty = [np.zeros(1, dtype=np.int64)]
         diagram = Diagram((), (), tuple(empty))
         return FeasibleSet(model, (diagram,))
-    diagrams = [build_diagram(model, elimination_order(model, part, first)) for part in components(model)]
+    diagrams: list[Diagram] = []
+    outgrown: TooWideError | None = None
+    lower = upper = 1
+    for part in components(model):
+        order = elimination_order(model, part, first)
+        try:
+            diagrams.append(build_diagram(model, order, limit))
+            low = high = diagrams[-1].size
+        except TooWideError as error:
+            outgrown = outgrown or error
+            low, high = size_bounds(model, order, width)
+        lower, upper = lower * low, upper * high
+    if outgrown is not None:
+        raise DiagramLimitError(outgrown.message, outgrown.column, lower, upper)
     return FeasibleSet(model, tuple(diagrams))

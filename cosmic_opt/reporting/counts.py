@@ -6,6 +6,7 @@ import math
 from collections.abc import Sequence
 
 from cosmic_opt.feasibility.count import Component, CountResult
+from cosmic_opt.feasibility.feasible_set import DiagramShape
 from cosmic_opt.psa.parameter_set import Constraint, ParameterSet
 from cosmic_opt.reporting.designs import fixed_text
 from cosmic_opt.reporting.numbers import compress, count_text, exact, share_text, table
@@ -27,16 +28,35 @@ def count_keys(result: CountResult, conflict: Sequence[Constraint], seconds: flo
                 "value": part.value,
                 "grid_size": part.grid,
                 "rules": list(part.rules),
+                "diagram": _shape_keys(part.shape),
             }
             for part in result.components
         ],
+        "diagram": _shape_keys(result.shape),
         "seconds": seconds,
     }
     if not result.exact:
         keys |= {"lower": result.lower, "upper": result.value, "bounded": list(result.not_counted)}
     if result.value == 0:
         keys["conflict"] = [rule_keys(rule) for rule in conflict]
+    if result.outgrown_at is not None:
+        keys["outgrown_at"] = result.outgrown_at
     return keys
+
+
+def _shape_keys(shape: DiagramShape | None) -> dict[str, int] | None:
+    return None if shape is None else {"nodes": shape.nodes, "arcs": shape.arcs, "width": shape.width}
+
+
+def shape_text(result: CountResult) -> str:
+    """Return how large the diagrams are, or at which column they outgrew memory, in one line."""
+    if result.shape is not None:
+        shape = result.shape
+        parts = f"{len(result.components):,} component{'s'[: len(result.components) != 1]}"
+        return f"diagram: {shape.nodes:,} nodes, {shape.arcs:,} arcs, width {shape.width:,}, {parts}"
+    if result.outgrown_at is None:
+        return "diagram: none, it would outgrow memory"
+    return f"diagram: outgrew memory at {result.outgrown_at!r}"
 
 
 def explain_count(
@@ -45,7 +65,9 @@ def explain_count(
     """Return the count for a person: the number, its share of the grid, and the choices that multiply to it."""
     if result.value == 0:
         return f"{title}: no feasible design\n\n{why_empty(conflict)}"
-    parts = [_headline(title, result), "", _components_table(parameter_set, result)]
+    parts = [_headline(title, result)]
+    if result.components:
+        parts += ["", _components_table(parameter_set, result)]
     fixed = fixed_text(parameter_set)
     if fixed:
         parts += ["", f"  fixed: {fixed}"]
@@ -59,7 +81,12 @@ def _headline(title: str, result: CountResult) -> str:
         lines = [f"{title}: {count_text(result.value)} feasible designs, exactly", grid]
     else:
         lines = [f"{title}: between {exact(result.lower)} and {count_text(result.value)} feasible designs", grid]
-    if result.not_counted:
+    if result.outgrown_at is not None:
+        lines.append(
+            f"certified by a narrower diagram and a coarser one: the exact one outgrew memory at "
+            f"{result.outgrown_at!r}\n  hint: fix a parameter or drop a rule, or count with --solver cp_sat"
+        )
+    elif result.not_counted:
         lines.append(f"certified by bounds on the step, for {', '.join(result.not_counted)}; the table leaves that out")
     return "\n".join(lines)
 

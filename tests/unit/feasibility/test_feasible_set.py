@@ -11,6 +11,7 @@ from hypothesis import given, settings
 
 from cosmic_opt.api import Problem
 from cosmic_opt.errors import LimitError, Where
+from cosmic_opt.feasibility.compile import CompileLimit
 from cosmic_opt.feasibility.feasible_set import FeasibleSet, feasible_set
 from cosmic_opt.ir import lower as lowering
 from cosmic_opt.ir.lower import lower
@@ -120,12 +121,11 @@ def test_a_grid_beyond_63_bits_without_rules_is_a_product() -> None:
     assert designs.unrank(np.array([3**50 - 1], dtype=object)).tolist() == [[2] * 50]
 
 
-def test_too_many_states_are_refused_with_the_parameter(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("cosmic_opt.feasibility.compile.ARC_LIMIT", 1000)
+def test_too_many_states_are_refused_with_the_parameter() -> None:
     weights = {f"c{at}": "[0, 1]" for at in range(16)}
     rule = " + ".join(f"{3**at} * {name}" for at, name in enumerate(weights))
     with pytest.raises(LimitError, match="more than 1,000 arcs at 'c") as caught:
-        designs_of(weights, f"{rule} <= 20000000")
+        feasible_set(lower(psa(weights, f"{rule} <= 20000000")), limit=CompileLimit(arcs=1000))
     assert caught.value.hint
 
 
