@@ -91,15 +91,18 @@ def order_repeats(dimensions: int) -> Quantity:
 
     Of the orders that give equal extents one is canonical: groups of degree 1 last, then the first of `ORDERS`.
     """
-    names = (*GROUPS, *(f"npus_per_dim[{dimension}]" for dimension in range(dimensions)), "order")
-    term = QuantityTerm(names, _order_repeats)
+    numbers = (*GROUPS, *(f"npus_per_dim[{dimension}]" for dimension in range(dimensions)))
+
+    def evaluate(values: Mapping[str, Values]) -> IntArray:
+        return _order_repeats(np.stack([values[name] for name in numbers]), values["order"])
+
+    term = QuantityTerm((*numbers, "order"), evaluate)
     return Quantity(ORDER_REPEATS, Unit.NONE, (term,), "1 where another filling order gives the same extents")
 
 
-def _order_repeats(values: Mapping[str, Values]) -> IntArray:
-    """Return 1 for each row whose order is not canonical; equal degrees and shapes are placed once."""
-    *numbers, orders = values.values()
-    cases, case = np.unique(np.stack(numbers).astype(np.int64), axis=1, return_inverse=True)
+def _order_repeats(numbers: Values, orders: Values) -> IntArray:
+    """Return 1 for each design whose order is not canonical; equal degrees and shapes are placed once."""
+    cases, case = np.unique(numbers.astype(np.int64), axis=1, return_inverse=True)
     repeated = np.concatenate(
         [
             repeated_orders(cases[: len(GROUPS), part], cases[len(GROUPS) :, part])
