@@ -30,6 +30,7 @@ from cosmic_opt.psa.domain import Value
 from cosmic_opt.psa.parameter_set import Constraint, DesignBatch, ParameterSet
 
 if TYPE_CHECKING:
+    from cosmic_opt.analysis.dead_knobs import DeadKnobs, EquivalentCount
     from cosmic_opt.analysis.explain import Explanation, WhyNot
     from cosmic_opt.analysis.optimise import Optimum
     from cosmic_opt.analysis.relaxed_problem import Costs
@@ -149,6 +150,28 @@ class Problem:
         for region in self.feasible.cover(positions or None, max_regions=max_regions):
             values = {columns[at].name: columns[at].values[code] for at, code in region.assignment.items()}
             yield values, region.size
+
+    def dead_knobs(self) -> DeadKnobs:
+        """Return which free knobs cannot change the objective here (proved), which can (shown), which are undecided.
+
+        Raises:
+            SpecError: a rule on a simulated quantity that is not a limit on the step.
+            LimitError: the rules entangle too many parameters to count.
+        """
+        from cosmic_opt.analysis.dead_knobs import dead_knobs
+
+        return dead_knobs(self.instance)
+
+    def count_up_to_equivalence(self) -> EquivalentCount:
+        """Return how many feasible designs differ in a knob that is not proved dead.
+
+        Raises:
+            LimitError: the rules entangle too many parameters to count.
+        """
+        from cosmic_opt.analysis.dead_knobs import count_up_to_equivalence
+
+        counted = self.count()
+        return count_up_to_equivalence(self.instance, (counted.lower, counted.value))
 
     def enumerate(self, start: int = 0) -> Iterator[DesignBatch]:
         """Yield every feasible design once, in batches, in a fixed order, from rank `start` on.

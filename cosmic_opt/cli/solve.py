@@ -12,7 +12,6 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from cosmic_opt.api import Problem
 from cosmic_opt.cli.exits import DONE, INFEASIBLE, INTERRUPTED, LIMIT
 from cosmic_opt.cli.options import Request, problem_command
 from cosmic_opt.cli.time_limit import seconds_of
@@ -114,17 +113,10 @@ def _show(request: Request, outcome: Outcome, stop: str) -> None:
 
     problem = request.problem
     report = problem.simulate(outcome.design) if len(outcome.design) else None
-    inert = _inert(problem)
+    knobs = problem.dead_knobs()
     conflict = first_conflict(problem.parameter_set) if outcome.status is SolveStatus.INFEASIBLE else ()
-    keys = answer_keys(outcome, problem.instance, report, conflict, inert, seed=request.seed, stop=stop)
-    text = answer_text(request.title, outcome, problem.instance, report, inert, seed=request.seed, stop=stop)
+    keys = answer_keys(outcome, problem.instance, report, conflict, knobs, seed=request.seed, stop=stop)
+    text = answer_text(request.title, outcome, problem.instance, report, knobs, seed=request.seed, stop=stop)
     if outcome.status is SolveStatus.INFEASIBLE:
         text += f"\n\n{why_empty(conflict)}"
     request.output.result("solve", keys, text)
-
-
-def _inert(problem: Problem) -> list[str]:
-    """Return the free columns that the simulator does not read in this problem."""
-    from cosmic_opt.search.score import simulator_of
-
-    return list(simulator_of(problem.instance).inert)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 import typer
 
@@ -17,6 +18,7 @@ from cosmic_opt.errors import SpecError, Where
 from cosmic_opt.psa.document import read_yaml
 from cosmic_opt.psa.model_file import ModelSpec, read_model
 from cosmic_opt.psa.parameter_set import Constraint, DesignBatch
+from cosmic_opt.reporting.dead_knobs import dead_keys, dead_text
 from cosmic_opt.reporting.designs import designs_keys, free_text
 from cosmic_opt.reporting.numbers import count_text
 from cosmic_opt.reporting.problems import (
@@ -31,6 +33,9 @@ from cosmic_opt.reporting.problems import (
 )
 from cosmic_opt.reporting.rules import rule_keys, rules_text
 from cosmic_opt.search.objective import objective_of
+
+if TYPE_CHECKING:
+    from cosmic_opt.analysis.dead_knobs import DeadKnobs
 
 
 def validate(request: Request) -> int:
@@ -55,13 +60,15 @@ def add(app: typer.Typer) -> None:
 class Findings:
     """What was found: each rule judged, the instance's own design, the rules it breaks, and warnings.
 
-    `guessed` columns are free and the instance has no value for them: its design takes their first.
+    `guessed` columns are free and the instance has no value for them: its design takes their first. `knobs` says which
+    free ones cannot change the objective.
     """
 
     rules: tuple[RuleFinding, ...]
     baseline: DesignBatch
     broken: tuple[Constraint, ...]
     guessed: tuple[str, ...]
+    knobs: DeadKnobs
     warnings: tuple[str, ...]
 
 
@@ -89,7 +96,8 @@ def _examine(problem: Problem) -> Findings:
     baseline = problem.baseline()
     broken = tuple(problem.violations(baseline))
     guessed = tuple(c.name for c in problem.parameter_set.columns if instance.baseline.get(c.name) not in c.values)
-    return Findings(rules, baseline, broken, guessed, tuple(_warnings(problem, rules, guessed)))
+    warnings = tuple(_warnings(problem, rules, guessed))
+    return Findings(rules, baseline, broken, guessed, problem.dead_knobs(), warnings)
 
 
 def _warnings(problem: Problem, rules: tuple[RuleFinding, ...], guessed: tuple[str, ...]) -> list[str]:
@@ -129,6 +137,7 @@ def _keys(request: Request, findings: Findings) -> Mapping[str, object]:
             "feasible": not findings.broken,
             "violations": [rule_keys(rule) for rule in findings.broken],
         },
+        **dead_keys(findings.knobs),
         "warnings": list(findings.warnings),
     }
 
@@ -148,6 +157,7 @@ def _text(request: Request, findings: Findings) -> str:
         f"free: {free_text(parameter_set)}",
         findings_text(findings.rules),
         own,
+        dead_text(findings.knobs),
         "\n".join(f"warning: {warning}" for warning in findings.warnings),
     ]
     return "\n\n".join(part for part in parts if part)

@@ -4,10 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from cosmic_opt.analysis.dead_knobs import DeadKnobs
 from cosmic_opt.catalog.bind import BoundInstance
 from cosmic_opt.psa.parameter_set import Constraint
+from cosmic_opt.reporting.dead_knobs import dead_keys, dead_text
 from cosmic_opt.reporting.designs import design_text, designs_keys
-from cosmic_opt.reporting.numbers import compress, count_text, exact
+from cosmic_opt.reporting.numbers import count_text, exact
 from cosmic_opt.reporting.rules import rule_keys
 from cosmic_opt.reporting.scores import score_keys, score_text
 from cosmic_opt.search.objective import Objective
@@ -52,7 +54,7 @@ def answer_keys(
     instance: BoundInstance,
     report: Report | None,
     conflict: Sequence[Constraint],
-    inert: Sequence[str],
+    knobs: DeadKnobs,
     *,
     seed: int,
     stop: str,
@@ -81,7 +83,7 @@ def answer_keys(
         "regions": outcome.regions,
         "seconds": outcome.seconds,
         "seed": seed,
-        "inert": list(inert),
+        **dead_keys(knobs),
         "study": None,
     }
     if outcome.status is SolveStatus.INFEASIBLE:
@@ -94,7 +96,7 @@ def answer_text(
     outcome: Outcome,
     instance: BoundInstance,
     report: Report | None,
-    inert: Sequence[str],
+    knobs: DeadKnobs,
     *,
     seed: int,
     stop: str,
@@ -114,8 +116,8 @@ def answer_text(
     if report is None:
         return head
     parts = [head, design_text(outcome.design), score_text(report, instance)]
-    if inert:
-        parts.append(f"free, but without effect in this problem: {compress(inert)}")
+    if knobs.dead or knobs.undecided:
+        parts.append(dead_text(knobs))
     return "\n\n".join(parts)
 
 

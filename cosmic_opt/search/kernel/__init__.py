@@ -9,6 +9,7 @@ Objective values are products of two int64 and are compared exactly, as 128-bit 
 assigning a slice costs the compiler a second or two each.
 """
 
+from cosmic_opt.search.kernel.agree import First, first_difference
 from cosmic_opt.search.kernel.arrays import KEY, LOWER, UPPER, Options, Region, Regions, pick, product_less
 from cosmic_opt.search.kernel.bounds import bound_regions
 from cosmic_opt.search.kernel.branch import solve_regions
@@ -18,12 +19,14 @@ __all__ = [
     "KEY",
     "LOWER",
     "UPPER",
+    "First",
     "Front",
     "Options",
     "Region",
     "Regions",
     "bound_regions",
     "explore_regions",
+    "first_difference",
     "pick",
     "product_less",
     "solve_regions",

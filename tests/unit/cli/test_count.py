@@ -77,3 +77,26 @@ def test_edits_change_the_count_and_not_the_file() -> None:
     before = run("count", LLAMA, "--json").keys["value"]
     tighter = run("count", LLAMA, "--set", "memory_capacity=40 GB", "--json").keys["value"]
     assert tighter < before == run("count", LLAMA, "--json").keys["value"]
+
+
+def test_the_count_up_to_equivalence_leaves_out_the_order_of_service() -> None:
+    keys = run("count", TABLE1, "--up-to-equivalence", "--json").keys
+    assert (keys["inert"], keys["undecided"]) == (["scheduling_policy"], [])
+    assert 2 * keys["distinct"] == keys["value"]
+    assert keys["distinct"] == keys["distinct_lower"]
+    assert f"{keys['distinct']:,}" == keys["distinct_text"]
+    shown = run("count", TABLE1, "--up-to-equivalence").out
+    assert "can change step_time\nfree, but without effect in this problem: scheduling_policy" in shown
+    assert "every free knob matters" in run("count", LLAMA, "--up-to-equivalence").out
+
+
+def test_under_a_rule_on_the_step_the_count_up_to_equivalence_is_a_range() -> None:
+    keys = run("count", TABLE1, "--up-to-equivalence", "--require", "step_time <= 4 s", "--json").keys
+    assert keys["distinct_lower"] == -(-keys["lower"] // 2)
+    assert keys["distinct_lower"] <= keys["distinct"] <= keys["upper"]
+
+
+def test_nothing_is_equivalent_when_nothing_is_feasible() -> None:
+    done = run("count", TABLE1, "--up-to-equivalence", "--require", "tp == 3", "--json")
+    assert done.code == 3
+    assert "distinct" not in done.keys

@@ -99,3 +99,21 @@ def test_list_names_everything_that_is_shipped() -> None:
     assert "h100-sxm" in keys["devices"]
     out = run("list").out
     assert all(name in out for name in instance_names())
+
+
+def test_free_parameters_without_effect_are_named() -> None:
+    keys = run("validate", "cosmic/gpt3-175b-system2", "--json").keys
+    assert (keys["inert"], keys["undecided"]) == (["scheduling_policy"], [])
+    idle = (
+        "validate",
+        "cosmic/gpt3-175b-system2",
+        "--fix",
+        "dp=1",
+        "--fix",
+        "sp=1",
+        "--fix",
+        "tp=64",
+        "--fix",
+        "pp=16",
+    )
+    assert "free, but without effect in this problem: scheduling_policy, algorithm[3]" in run(*idle).out

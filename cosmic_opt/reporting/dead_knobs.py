@@ -1,0 +1,44 @@
+"""Knobs without effect, and the count that leaves them out."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from cosmic_opt.reporting.numbers import compress, count_text, exact
+
+if TYPE_CHECKING:  # loads the simulator, and with it numba
+    from cosmic_opt.analysis.dead_knobs import DeadKnobs, EquivalentCount
+
+
+def dead_keys(knobs: DeadKnobs) -> dict[str, object]:
+    """Return `inert`, the knobs proved without effect, and `undecided`, those of which nothing is proved."""
+    return {"inert": list(knobs.dead), "undecided": list(knobs.undecided)}
+
+
+def dead_text(knobs: DeadKnobs) -> str:
+    """Return a line for each of the two kinds that has a member; "" when neither has."""
+    lines = []
+    if knobs.dead:
+        lines.append(f"free, but without effect in this problem: {compress(knobs.dead)}")
+    if knobs.undecided:
+        lines.append(f"perhaps without effect (not proved): {compress(knobs.undecided)}")
+    return "\n".join(lines)
+
+
+def equivalence_keys(count: EquivalentCount) -> dict[str, object]:
+    """Return the keys that `count --up-to-equivalence` adds."""
+    return {
+        "distinct": count.value,
+        "distinct_text": exact(count.value),
+        "distinct_lower": count.lower,
+        **dead_keys(count.knobs),
+    }
+
+
+def equivalence_text(count: EquivalentCount, objective: str) -> str:
+    """Return how many designs differ in a knob that matters to the objective, and which knobs do not."""
+    number = count_text(count.value)
+    if not count.exact:
+        number = f"between {exact(count.lower)} and {number}"
+    about = dead_text(count.knobs) or "every free knob matters"
+    return f"{number} of them differ in a knob that can change {objective}\n{about}"
