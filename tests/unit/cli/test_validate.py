@@ -104,16 +104,6 @@ def test_list_names_everything_that_is_shipped() -> None:
 def test_free_parameters_without_effect_are_named() -> None:
     keys = run("validate", "cosmic/gpt3-175b-system2", "--json").keys
     assert (keys["inert"], keys["undecided"]) == (["scheduling_policy"], [])
-    idle = (
-        "validate",
-        "cosmic/gpt3-175b-system2",
-        "--fix",
-        "dp=1",
-        "--fix",
-        "sp=1",
-        "--fix",
-        "tp=64",
-        "--fix",
-        "pp=16",
-    )
+    pipelines = (f"--fix={value}" for value in ("dp=1", "sp=1", "tp=64", "pp=16"))
+    idle = ("validate", "cosmic/gpt3-175b-system2", *pipelines)
     assert "free, but without effect in this problem: scheduling_policy, algorithm[3]" in run(*idle).out
