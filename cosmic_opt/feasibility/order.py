@@ -59,7 +59,7 @@ class _Elimination:
         while self.waiting:
             block = self.next_block()
             while block := block & self.waiting:
-                self.place(min(block, key=lambda column: (self.growth({column}), column)))
+                self.place(min(block, key=lambda column: (self.growth((column,)), column)))
         return self.order
 
     def place(self, column: int) -> None:
@@ -71,14 +71,20 @@ class _Elimination:
             if helper in self.waiting and needed <= self.placed:
                 self.place(helper)
 
-    def next_block(self) -> set[int]:
+    def next_block(self) -> frozenset[int]:
         """Return the columns left of the constraint to close next; a half-read one where there is one."""
         designs = {column for column in self.waiting if column not in self.inputs} or self.waiting
         eligible = (designs & self.first) or designs
-        blocks = [(scope.columns & eligible, scope.columns.isdisjoint(self.placed)) for scope in self.scopes]
+        blocks = [
+            (scope.columns.intersection(eligible), scope.columns.isdisjoint(self.placed)) for scope in self.scopes
+        ]
         started = [block for block, untouched in blocks if block and not untouched]
         candidates = started or [block for block, _ in blocks if block] or [frozenset({min(eligible)})]
-        return set(min(candidates, key=lambda block: (self.growth(block), len(block), sorted(block))))
+        return min(candidates, key=self.preference)
+
+    def preference(self, block: frozenset[int]) -> tuple[float, int, list[int]]:
+        """Return what makes one block come before another: growth, then few columns, then the first ones."""
+        return self.growth(block), len(block), sorted(block)
 
     def growth(self, block: Collection[int]) -> float:
         """Return by how much, in log2, the bound on what must be known grows when `block` is placed."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from cosmic_opt.simulation.analytical._jit import jit
-from cosmic_opt.simulation.analytical.layout import Link, Option, Payload, Scalar, Slot, Status, Whole
+from cosmic_opt.simulation.analytical.layout import Link, Option, Payload, Slot, Status, Whole
 from cosmic_opt.simulation.analytical.phases import option_vector
 from cosmic_opt.simulation.analytical.step import TOO_LONG, compose
 from cosmic_opt.simulation.analytical.structure import prepare_row
@@ -18,22 +18,22 @@ _WHOLE, _PAYLOAD, _LINK, _SLOT = int(Whole.COUNT), int(Payload.COUNT), int(Link.
 def evaluate_rows(
     tables: PhaseTables,
     rates: Rates,
+    dimensions: int,
     inputs: IntArray,
     step_ticks: IntArray,
     terms: IntArray,
     micro_batches: IntArray,
     statuses: IntArray,
 ) -> None:
-    """Score every row of `inputs` [n, Scalar.COUNT + D + 4 D] into the four outputs.
+    """Score every row of `inputs` [n, S + 4 D] into the four outputs.
 
     A row is its structural input, then for each dimension the four `Option` inputs.
     """
-    dimensions = (inputs.shape[1] - Scalar.COUNT) // (1 + Option.COUNT)
     whole = np.zeros(_WHOLE, dtype=np.int64)
     payload = np.zeros((dimensions, _PAYLOAD))
     links = np.zeros((dimensions, _LINK), dtype=np.int64)
     vectors = np.zeros((dimensions, _SLOT), dtype=np.int64)
-    structural = Scalar.COUNT + dimensions
+    structural = inputs.shape[1] - dimensions * Option.COUNT
     for row in range(inputs.shape[0]):
         status = prepare_row(tables, rates, inputs[row, :structural], whole, payload, links)
         for dim in range(dimensions):
@@ -59,7 +59,7 @@ def prepare_rows(
     payload: FloatArray,
     links: IntArray,
 ) -> None:
-    """Prepare every row of `inputs` [n, Scalar.COUNT + D] into arrays with a leading n."""
+    """Prepare every row of structural `inputs` [n, S] into arrays with a leading n."""
     for row in range(inputs.shape[0]):
         prepare_row(tables, rates, inputs[row], whole[row], payload[row], links[row])
 

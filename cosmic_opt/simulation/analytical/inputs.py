@@ -10,7 +10,8 @@ from numpy.typing import NDArray
 
 from cosmic_opt.errors import SpecError, Where, nearest
 from cosmic_opt.psa.quantity import Values
-from cosmic_opt.simulation.analytical.layout import CATEGORIES, MAX_DIMENSIONS, Option, Scalar
+from cosmic_opt.simulation.analytical.layout import CATEGORIES, EXPLICIT, MAX_DIMENSIONS, Option, Scalar
+from cosmic_opt.workloads.placement import GROUPS, ORDERS
 from cosmic_opt.workloads.training import TrainingJob
 
 IntArray = NDArray[np.int64]
@@ -28,6 +29,7 @@ DEFAULTS: dict[str, int | str] = {
     "overlap_gradients": 1,
     "overlap_weights": 1,
     "causal_half": 0,
+    "order": ORDERS[0],
 }
 """What holds where neither a column nor a constant says otherwise; the job's own defaults come from its class."""
 
@@ -45,6 +47,7 @@ class InputColumns:
         categories: Column name to its category, for columns of text.
         scale: Column name to a factor (weight_sharded counts three ZeRO stages).
         dimensions: Network dimensions.
+        explicit: Whether a row gives its extents.
     """
 
     base: IntArray
@@ -52,6 +55,12 @@ class InputColumns:
     categories: Mapping[str, str]
     scale: Mapping[str, int]
     dimensions: int
+    explicit: bool
+
+    @property
+    def structural(self) -> int:
+        """The width of the part of a row before the options."""
+        return len(self.base) - self.dimensions * Option.COUNT
 
     def fill(self, columns: Mapping[str, Values], start: int, stop: int, rows: IntArray) -> None:
         """Write rows start..stop of `columns` into `rows` [stop - start, width].
@@ -102,8 +111,11 @@ def bind_columns(
         raise SpecError("weight_sharded and zero_stage both vary", hint="weight_sharded 1 is zero_stage 3: keep one")
     known: dict[str, int | str] = {**DEFAULTS, **{name: getattr(job, name) for name in SCALARS if hasattr(job, name)}}
     known.update(constants)
+    explicit = any(name in columns or name in constants for name in extent_names(dimensions))
+    if explicit and "order" in columns:
+        raise SpecError("order and extents both vary", hint="extents already say where groups lie: keep one")
     base, places, categories = [], {}, {}
-    for place, name in enumerate(input_names(dimensions)):
+    for place, name in enumerate(input_names(dimensions, explicit=explicit)):
         base.append(0)
         category = name.split("[")[0]
         if name in columns:
@@ -114,16 +126,22 @@ def bind_columns(
             base[-1] = _constant(name, known)
         if category in CATEGORIES:
             categories[name] = category
-    return InputColumns(
-        np.array(base, dtype=np.int64), places, categories, {"weight_sharded": WEIGHT_SHARDED_STAGE}, dimensions
-    )
+    if explicit:
+        base[Scalar.ORDER] = EXPLICIT
+    scale = {"weight_sharded": WEIGHT_SHARDED_STAGE}
+    return InputColumns(np.array(base, dtype=np.int64), places, categories, scale, dimensions, explicit)
 
 
-def input_names(dimensions: int) -> tuple[str, ...]:
-    """Return the names of an input row in order: scalars, NPUs per dimension, four options per dimension."""
+def input_names(dimensions: int, *, explicit: bool = False) -> tuple[str, ...]:
+    """Return the names of an input row in order: scalars, NPUs and options per dimension; extents before options."""
     npus = [f"npus_per_dim[{dim}]" for dim in range(dimensions)]
     options = [f"{option}[{dim}]" for dim in range(dimensions) for option in OPTIONS]
-    return (*SCALARS, *npus, *options)
+    return (*SCALARS, *npus, *(extent_names(dimensions) if explicit else ()), *options)
+
+
+def extent_names(dimensions: int) -> tuple[str, ...]:
+    """Return the names of the extents, a group's dimensions side by side."""
+    return tuple(f"extent[{group},{dim}]" for group in GROUPS for dim in range(dimensions))
 
 
 def category_code(category: str, value: str) -> int:

@@ -23,6 +23,7 @@ from enum import IntEnum
 from cosmic_opt.system.collectives import ALGORITHMS
 from cosmic_opt.system.multidim import MULTIDIM
 from cosmic_opt.system.topology import TOPOLOGIES
+from cosmic_opt.workloads.placement import ORDERS
 from cosmic_opt.workloads.training import RECOMPUTE
 
 MAX_DIMENSIONS = 8
@@ -39,10 +40,16 @@ INFEASIBLE = 2**62
 Scalar = IntEnum(
     "Scalar",
     "DP TP PP SP ZERO_STAGE MICRO_BATCH RECOMPUTE CHUNKS MULTIDIM"
-    " SEQUENCE_PARALLEL OVERLAP_GRADIENTS OVERLAP_WEIGHTS COUNT",
+    " SEQUENCE_PARALLEL OVERLAP_GRADIENTS OVERLAP_WEIGHTS ORDER COUNT",
     start=0,
 )
-"""Structural input of a row; `npus_per_dim[d]` follow from COUNT on."""
+"""Structural input of a row; `npus_per_dim[d]` follow from COUNT on, then `extent[g,d]` where ORDER is EXPLICIT."""
+
+DEGREES = (Scalar.TP, Scalar.SP, Scalar.DP, Scalar.PP)
+"""The degree of each group, in the order of `workloads.placement.GROUPS`."""
+
+EXPLICIT = len(ORDERS)
+"""The ORDER of a row that gives its extents itself; below it, a position in `workloads.placement.ORDERS`."""
 
 Option = IntEnum("Option", "TOPOLOGY ALGORITHM BANDWIDTH LATENCY COUNT", start=0)
 """The inputs of one dimension that `prepare` does not see: codes, bytes/s, ticks."""
@@ -87,9 +94,10 @@ latency belongs to a chunk's last visit. SEND_* are whole messages to the next p
 a step along this dimension, and the way back in it when the message carries into the next.
 """
 
-Status = IntEnum("Status", "OK WORLD_SIZE ALGORITHM OUTSIDE TOO_LONG", start=0)
-"""Why a row has no time: degrees do not fill the network, an algorithm does not exist for an extent, a value was
-not among the domains of the simulator, or the time exceeds LIMIT_TICKS."""
+Status = IntEnum("Status", "OK WORLD_SIZE PLACEMENT ALGORITHM OUTSIDE TOO_LONG", start=0)
+"""Why a row has no time: degrees do not fill the network, extents do not multiply to degrees and dimensions, an
+algorithm does not exist for an extent, a value was not among the domains of the simulator, or the time exceeds
+LIMIT_TICKS."""
 
 Term = IntEnum(
     "Term",
@@ -121,6 +129,7 @@ CATEGORIES: dict[str, tuple[str, ...]] = {
     "algorithm": ALGORITHMS.names(),
     "recompute": RECOMPUTE,
     "multidim": MULTIDIM,
+    "order": ORDERS,
 }
 """A category's code in the kernel is its position here."""
 

@@ -19,7 +19,6 @@ from cosmic_opt.simulation.analytical.layout import (
     Link,
     Option,
     Payload,
-    Scalar,
     Slot,
     Status,
     Term,
@@ -118,8 +117,7 @@ class AnalyticalSimulator:
         self.job: TrainingJob = training_job(workload, data)
         self._columns: InputColumns = bind_columns(self.job, data, tuple(domains), dimensions)
         places = self._columns.places
-        options = Scalar.COUNT + dimensions
-        self.structural = tuple(name for name, place in places.items() if place < options)
+        self.structural = tuple(name for name, place in places.items() if place < self._columns.structural)
         self.inert = tuple(name for name in domains if name not in places)
         if data["causal_half"] not in (0, 1):
             raise SpecError("causal_half is a flag", where=Where(key="causal_half"), hint="allowed: 0, 1")
@@ -163,7 +161,8 @@ class AnalyticalSimulator:
             inputs = block[: stop - start]
             self._columns.fill(columns, start, stop, inputs)
             part = slice(start, stop)
-            evaluate_rows(self.tables, self.rates, inputs, step[part], terms[part], micro_batches[part], statuses[part])
+            outputs = step[part], terms[part], micro_batches[part], statuses[part]
+            evaluate_rows(self.tables, self.rates, self.dimensions, inputs, *outputs)
             self._require_scored(statuses[part], inputs, start, strict=strict)
         unscored = statuses != Status.OK
         step[unscored], terms[unscored] = NO_TIME, 0
@@ -174,7 +173,7 @@ class AnalyticalSimulator:
         from cosmic_opt.simulation.analytical.batch import prepare_rows
 
         rows = self._columns.length(columns, self.structural)
-        inputs = np.empty((rows, Scalar.COUNT + self.dimensions), dtype=np.int64)
+        inputs = np.empty((rows, self._columns.structural), dtype=np.int64)
         self._columns.fill(columns, 0, rows, inputs)
         prepared = Prepared(
             np.zeros((rows, Whole.COUNT), dtype=np.int64),
@@ -206,7 +205,7 @@ class AnalyticalSimulator:
 
     def encode_options(self, dim: int, options: Mapping[str, Values]) -> IntArray:
         """Return `options` of dimension `dim` as kernel input, int64 [n_options, 4] in the order of `Option`."""
-        start = Scalar.COUNT + self.dimensions + dim * Option.COUNT
+        start = self._columns.structural + dim * Option.COUNT
         named = {f"{name}[{dim}]": values for name, values in options.items()}
         places = {name: place for name, place in self._columns.places.items() if start <= place < start + Option.COUNT}
         rows = self._columns.length(named, tuple(places))
@@ -216,6 +215,7 @@ class AnalyticalSimulator:
             self._columns.categories,
             {},
             1,
+            False,
         )
         inputs = np.empty((rows, Option.COUNT), dtype=np.int64)
         local.fill(named, 0, rows, inputs)
@@ -245,7 +245,8 @@ class AnalyticalSimulator:
         if not len(bad):
             return
         row = int(bad[0])
-        design = dict(zip(input_names(self.dimensions), (int(value) for value in inputs[row]), strict=False))
+        names = input_names(self.dimensions, explicit=self._columns.explicit)
+        design = dict(zip(names, (int(value) for value in inputs[row]), strict=False))
         where = Where(key=f"design {start + row}")
         shape = [design[f"npus_per_dim[{dim}]"] for dim in range(self.dimensions)]
         if statuses[row] == Status.WORLD_SIZE:
@@ -255,10 +256,17 @@ class AnalyticalSimulator:
                 where=where,
                 hint="dp * tp * pp * sp must equal the product of npus_per_dim",
             )
-        if statuses[row] == Status.ALGORITHM:
-            names = [CATEGORIES["algorithm"][design[f"algorithm[{dim}]"]] for dim in range(self.dimensions)]
+        if statuses[row] == Status.PLACEMENT:
+            extents = {name: design[name] for name in names if name.startswith("extent")}
             raise InfeasibleError(
-                f"an algorithm of {names} does not exist for a group's extent in {shape}",
+                f"extents {extents} do not place the degrees on a network of {shape} NPUs",
+                where=where,
+                hint="a group's extents multiply to its degree, a dimension's to its NPUs",
+            )
+        if statuses[row] == Status.ALGORITHM:
+            algorithms = [CATEGORIES["algorithm"][design[f"algorithm[{dim}]"]] for dim in range(self.dimensions)]
+            raise InfeasibleError(
+                f"an algorithm of {algorithms} does not exist for a group's extent in {shape}",
                 where=where,
                 hint="halving_doubling and double_binary_tree need a power of two in each dimension",
             )

@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import numpy as np
 
-from cosmic_opt.simulation.analytical._jit import jit_inline
+from cosmic_opt.simulation.analytical._jit import jit, jit_inline
 from cosmic_opt.simulation.analytical.layout import (
     BLUECONNECT,
+    DEGREES,
+    EXPLICIT,
     FULL,
     LIMIT_TICKS,
     Link,
@@ -17,8 +19,13 @@ from cosmic_opt.simulation.analytical.layout import (
     Whole,
 )
 from cosmic_opt.simulation.analytical.tables import FloatArray, IntArray, PhaseTables, Rates
+from cosmic_opt.workloads.placement import GROUPS, ORDERS
 
 _LIMIT = int(LIMIT_TICKS)
+_GROUPS = len(GROUPS)
+_DEGREES = tuple(map(int, DEGREES))
+_FILLING = np.array([[GROUPS.index(group) for group in order.split("_")] for order in ORDERS], dtype=np.int64)
+"""The groups of each order, outer dimension of the array in the order of `ORDERS`."""
 
 
 @jit_inline
@@ -30,7 +37,8 @@ def prepare_row(
     payload: FloatArray,
     links: IntArray,
 ) -> int:
-    """Fill one row of `whole` [W], `payload` [D, P] and `links` [D, L] from `inputs` [Scalar.COUNT + D].
+    """Fill one row of `whole` [W], `payload` [D, P] and `links` [D, L] from `inputs` [Scalar.COUNT + D], or
+    [Scalar.COUNT + D + 4 D] where the row gives its extents.
 
     Returns the row's `Status`, which is also in `whole`.
     """
@@ -59,7 +67,7 @@ def _valid(inputs: IntArray) -> bool:
     ):
         if not 0 <= inputs[scalar] <= 1:
             return False
-    return True
+    return bool(0 <= inputs[Scalar.ORDER] <= EXPLICIT)
 
 
 @jit_inline
@@ -136,30 +144,28 @@ def _head_sharded(rates: Rates, pp: int) -> float:
 
 @jit_inline
 def _place(tables: PhaseTables, inputs: IntArray, payload: FloatArray, links: IntArray) -> int:
-    """Nest tp, sp, dp, pp from the innermost dimension outward and look up each group's table offset.
+    """Place the groups and look up each group's table offset on each dimension.
 
-    A group takes the greatest common divisor of what it still needs and what the dimension still has: the
-    fill per prime exponent. Leaves each group's share, one over its extents in the dimensions below, in payload
-    columns TENSOR, SEQUENCE and LAYER_UP for `_fill_payload`.
+    Leaves each group's share, one over its extents in the dimensions below, in payload columns TENSOR, SEQUENCE and
+    LAYER_UP for `_fill_payload`.
     """
-    tp, sp, dp, pp = inputs[Scalar.TP], inputs[Scalar.SP], inputs[Scalar.DP], inputs[Scalar.PP]
-    tensor_top, gradient_top = -1, -1
-    tensor_share = sequence_share = gradient_share = 1.0
     for dim in range(links.shape[0]):
         npus = inputs[Scalar.COUNT + dim]
         if npus < 1 or npus >= tables.npus_index.shape[0] or tables.npus_index[npus] < 0:
             return Status.OUTSIDE
-        extent_tp, tp, room = _take(tp, npus)
-        extent_sp, sp, room = _take(sp, room)
-        extent_dp, dp, room = _take(dp, room)
-        extent_pp, pp, room = _take(pp, room)
-        if room != 1:
-            return Status.WORLD_SIZE
-        reducing = extent_sp * extent_dp
+    status = _extents(inputs, links)
+    if status != Status.OK:
+        return status
+    tensor_top, gradient_top = -1, -1
+    tensor_share = sequence_share = gradient_share = 1.0
+    for dim in range(links.shape[0]):
+        npus = inputs[Scalar.COUNT + dim]
+        extent_tp, extent_sp = links[dim, Link.TENSOR], links[dim, Link.SEQUENCE]
+        reducing = extent_sp * links[dim, Link.GRADIENT]
+        links[dim, Link.STAGE] = _offset(tables, npus, links[dim, Link.STAGE], extent_tp * reducing)
         links[dim, Link.TENSOR] = _offset(tables, npus, extent_tp, 1)
         links[dim, Link.SEQUENCE] = _offset(tables, npus, extent_sp, extent_tp)
         links[dim, Link.GRADIENT] = _offset(tables, npus, reducing, extent_tp)
-        links[dim, Link.STAGE] = _offset(tables, npus, extent_pp, extent_tp * reducing)
         tensor_top = dim if extent_tp > 1 else tensor_top
         gradient_top = dim if reducing > 1 else gradient_top
         payload[dim, Payload.TENSOR] = tensor_share
@@ -168,8 +174,6 @@ def _place(tables: PhaseTables, inputs: IntArray, payload: FloatArray, links: In
         tensor_share = _shrink(tensor_share, extent_tp)
         sequence_share = _shrink(sequence_share, extent_sp)
         gradient_share = _shrink(gradient_share, reducing)
-    if tp * sp * dp * pp != 1:
-        return Status.WORLD_SIZE
     blueconnect = inputs[Scalar.MULTIDIM] == BLUECONNECT
     for dim in range(links.shape[0]):
         links[dim, Link.TENSOR_REDUCTION] = _reduction(
@@ -178,6 +182,69 @@ def _place(tables: PhaseTables, inputs: IntArray, payload: FloatArray, links: In
         links[dim, Link.GRADIENT_REDUCTION] = _reduction(
             links[dim, Link.GRADIENT], inputs[Scalar.ZERO_STAGE] > 0, blueconnect, dim == gradient_top
         )
+    return Status.OK
+
+
+@jit_inline
+def _extents(inputs: IntArray, links: IntArray) -> int:
+    """Leave the extent of each group on each dimension in the group's column of `links`; see `workloads.placement`."""
+    order = inputs[Scalar.ORDER]
+    if order == EXPLICIT:
+        return _given(inputs, links)
+    if order > 0:
+        return _filled(inputs, links, order)
+    tp, sp, dp, pp = inputs[Scalar.TP], inputs[Scalar.SP], inputs[Scalar.DP], inputs[Scalar.PP]
+    for dim in range(links.shape[0]):
+        links[dim, Link.TENSOR], tp, room = _take(tp, inputs[Scalar.COUNT + dim])
+        links[dim, Link.SEQUENCE], sp, room = _take(sp, room)
+        links[dim, Link.GRADIENT], dp, room = _take(dp, room)
+        links[dim, Link.STAGE], pp, room = _take(pp, room)
+        if room != 1:
+            return Status.WORLD_SIZE
+    return Status.OK if tp * sp * dp * pp == 1 else Status.WORLD_SIZE
+
+
+@jit
+def _filled(inputs: IntArray, links: IntArray, order: int) -> int:
+    """Fill the dimensions from the innermost outward by another order than the nested placement's."""
+    left = 1
+    for dim in range(links.shape[0]):
+        room = inputs[Scalar.COUNT + dim]
+        for position in range(_GROUPS):
+            group = _FILLING[order, position]
+            need = inputs[_DEGREES[group]]
+            for inner in range(dim):
+                need //= links[inner, group]
+            links[dim, group], need, room = _take(need, room)
+            if dim == links.shape[0] - 1:
+                left *= need
+        if room != 1:
+            return Status.WORLD_SIZE
+    return Status.OK if left == 1 else Status.WORLD_SIZE
+
+
+@jit
+def _given(inputs: IntArray, links: IntArray) -> int:
+    """Take the extents from the row, where they multiply to the degrees and to the dimensions."""
+    dimensions = links.shape[0]
+    for dim in range(dimensions):
+        room = inputs[Scalar.COUNT + dim]
+        for group in range(_GROUPS):
+            extent = inputs[Scalar.COUNT + dimensions + group * dimensions + dim]
+            if extent < 1 or room % extent != 0:
+                return Status.PLACEMENT
+            room //= extent
+            links[dim, group] = extent
+        if room != 1:
+            return Status.PLACEMENT
+    for group in range(_GROUPS):
+        need = inputs[_DEGREES[group]]
+        for dim in range(dimensions):
+            if need % links[dim, group] != 0:
+                return Status.PLACEMENT
+            need //= links[dim, group]
+        if need != 1:
+            return Status.PLACEMENT
     return Status.OK
 
 

@@ -22,7 +22,7 @@ from cosmic_opt.workloads.operators import (
     selective_recompute,
 )
 from cosmic_opt.workloads.parallelism import stage_layers
-from cosmic_opt.workloads.placement import nested_placement, placement_strides
+from cosmic_opt.workloads.placement import GROUPS, nested_placement, placement_strides
 from cosmic_opt.workloads.transformer import Transformer
 
 TICKS = 10**12
@@ -47,12 +47,20 @@ class Design:
     sequence_parallel: int = 0
     overlap_gradients: int = 1
     overlap_weights: int = 1
+    order: str = "tp_sp_dp_pp"
+    extent: tuple[tuple[int, ...], ...] = ()
+    """Free extents by group (tp, sp, dp, pp) and dimension; they stand instead of the order."""
 
     def columns(self) -> dict[str, int | str]:
         """The design by column name."""
         values: dict[str, int | str] = {}
         for name, value in self.__dict__.items():
-            if isinstance(value, tuple):
+            if name == "extent":
+                for group, row in zip(GROUPS, self.extent, strict=bool(self.extent)):
+                    values.update({f"extent[{group},{dim}]": item for dim, item in enumerate(row)})
+            elif name == "order":
+                values.update({} if self.extent else {name: self.order})
+            elif isinstance(value, tuple):
                 values.update({f"{name}[{dim}]": item for dim, item in enumerate(value)})
             else:
                 values[name] = value
@@ -76,8 +84,10 @@ class Reference:
         self.workload, self.npu, self.design, self.exact = workload, npu, design, exact
         self.sequence = sequence
         self.context = attended_context(workload, sequence, causal_half=causal_half)
+        filled = [GROUPS.index(group) for group in design.order.split("_")]
         degrees = (design.tp, design.sp, design.dp, design.pp)
-        self.extents = nested_placement(degrees, design.npus_per_dim)
+        rows = nested_placement([degrees[group] for group in filled], design.npus_per_dim)
+        self.extents = design.extent or tuple(rows[filled.index(group)] for group in range(len(GROUPS)))
         self.strides = placement_strides(self.extents)
         self.micro_batches = ceil(global_batch / (design.dp * design.micro_batch))
         self.tokens = self.real(design.micro_batch * sequence) / design.sp

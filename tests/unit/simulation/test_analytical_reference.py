@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import random
+from dataclasses import replace
 from math import prod
 
 import numpy as np
@@ -11,6 +12,7 @@ import pytest
 from cosmic_opt.errors import InfeasibleError
 from cosmic_opt.simulation.analytical import AnalyticalSimulator
 from cosmic_opt.system.npu import Npu
+from cosmic_opt.workloads.placement import GROUPS, ORDERS, nested_placement
 from cosmic_opt.workloads.transformer import Transformer
 from tests.unit.simulation.analytical_reference import Design, Reference
 
@@ -76,6 +78,7 @@ def random_design(rng: random.Random, shape: tuple[int, ...], **fixed: object) -
         "sequence_parallel": rng.randrange(2),
         "overlap_gradients": rng.randrange(2),
         "overlap_weights": rng.randrange(2),
+        "order": rng.choice(ORDERS),
     }
     return Design(**{**values, **fixed})  # type: ignore[arg-type]
 
@@ -90,10 +93,23 @@ def random_factors(rng: random.Random, number: int, parts: int) -> list[int]:
     return factors
 
 
-def simulator(workload: Transformer, dimensions: int, shapes: tuple[tuple[int, ...], ...]) -> AnalyticalSimulator:
+def placed_freely(rng: random.Random, design: Design) -> Design:
+    """The design with every dimension shared out among the groups at random, and the degrees that follow."""
+    shares = [random_factors(rng, npus, len(GROUPS)) for npus in design.npus_per_dim]
+    extent = tuple(zip(*shares, strict=True))
+    return replace(design, extent=extent, **{group: prod(row) for group, row in zip(GROUPS, extent, strict=True)})
+
+
+def simulator(
+    workload: Transformer, dimensions: int, shapes: tuple[tuple[int, ...], ...], *, explicit: bool = False
+) -> AnalyticalSimulator:
     names = ("npus_per_dim", "topology", "algorithm", "bandwidth", "latency")
     per_dim = [f"{name}[{dim}]" for name in names for dim in range(dimensions)]
-    scalars = [name for name in Design.__dataclass_fields__ if name not in names]
+    if explicit:
+        per_dim += [f"extent[{group},{dim}]" for group in GROUPS for dim in range(dimensions)]
+    scalars = [name for name in Design.__dataclass_fields__ if name not in (*names, "extent")]
+    if explicit:
+        scalars.remove("order")
     domains: dict[str, tuple[int | str, ...]] = dict.fromkeys((*scalars, *per_dim), ())
     for dim in range(dimensions):
         domains[f"npus_per_dim[{dim}]"] = tuple({shape[dim] for shape in shapes})
@@ -131,6 +147,47 @@ def test_kernel_equals_the_reference_to_the_tick_in_every_term(workload: Transfo
         assert dict(zip(model.terms, result.terms[row], strict=True)) == reference.terms, design
         assert result.step_ticks[row] == reference.step, design
         assert result.micro_batches[row] == reference.micro_batches
+
+
+def test_kernel_equals_the_reference_where_groups_lie_anywhere() -> None:
+    rng = random.Random(17)
+    designs = [placed_freely(rng, random_design(rng, rng.choice(SHAPES))) for _ in range(600)]
+    pairs = scored(designs, TEXT, exact=False)
+    assert len(pairs) > 200
+    result = simulator(TEXT, 3, SHAPES, explicit=True).evaluate(columns([design for design, _ in pairs]))
+    for row, (design, reference) in enumerate(pairs):
+        assert result.step_ticks[row] == reference.step, design
+
+
+def test_free_extents_that_equal_an_order_give_its_score() -> None:
+    rng = random.Random(19)
+    designs = [random_design(rng, (4, 8, 4), algorithm=("ring",) * 3) for _ in range(200)]
+    by_order = simulator(TEXT, 3, SHAPES).evaluate(columns(designs)).step_ticks
+    spelt = []
+    for design in designs:
+        groups = design.order.split("_")
+        rows = dict(zip(groups, nested_placement([getattr(design, g) for g in groups], (4, 8, 4)), strict=True))
+        spelt.append(replace(design, extent=tuple(rows[group] for group in GROUPS)))
+    explicit = simulator(TEXT, 3, SHAPES, explicit=True).evaluate(columns(spelt)).step_ticks
+    assert np.array_equal(by_order, explicit)
+    assert len(set(by_order)) > 100
+
+
+@pytest.mark.parametrize(
+    "extent",
+    [
+        ((4, 1, 1), (1, 1, 1), (1, 8, 4), (1, 1, 1)),  # tp 4 for a degree of 8
+        ((8, 1, 1), (1, 1, 1), (1, 4, 4), (1, 1, 1)),  # 8 of 4 NPUs
+        ((4, 2, 1), (1, 1, 1), (1, 2, 4), (1, 1, 1)),  # dimension 1 holds 4 of 8
+        ((4, 2, 1), (0, 1, 1), (1, 4, 4), (1, 1, 1)),
+        ((4, 2, 1), (1, 1, 1), (-1, -4, 4), (1, 1, 1)),
+        ((4, 2**40, 1), (1, 1, 1), (1, 4, 4), (1, 1, 1)),
+    ],
+)
+def test_extents_that_place_nothing_are_refused(extent: tuple[tuple[int, ...], ...]) -> None:
+    design = random_design(random.Random(23), (4, 8, 4), dp=16, tp=8, pp=1, sp=1, extent=extent)
+    with pytest.raises(InfeasibleError, match="do not place the degrees"):
+        simulator(TEXT, 3, SHAPES, explicit=True).evaluate(columns([design]))
 
 
 def test_kernel_equals_the_reference_on_five_dimensions() -> None:
