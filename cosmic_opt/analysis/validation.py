@@ -1,33 +1,22 @@
 """Predictions beside reference numbers, row by row: nothing is skipped, and a row without a prediction says why.
 
-A file is recognised by its content. ASTRA-sim's collectives are predicted; rows of other known formats are listed
-with `predicted` None.
+A file is recognised by its content. ASTRA-sim's collectives and, given their traces, workloads are predicted; rows of
+other known formats are listed with `predicted` None.
 """
 
 from __future__ import annotations
 
 import json
 import math
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
-from typing import Any
 
-from cosmic_opt.errors import InfeasibleError, LimitError, SpecError, Where
-from cosmic_opt.simulation.collective.astra_sim import AstraCase, AstraTiming, run_case
-
-Row = Mapping[str, Any]
+from cosmic_opt.analysis.astra_sim_rows import Prediction, Row, predict_collective, predict_workload, traces_in
+from cosmic_opt.errors import SpecError, Where
 
 NOT_PREDICTED = "not predicted by this version"
-
-TOPOLOGY_NAMES = {"Ring": "ring", "FullyConnected": "fully_connected", "Switch": "switch"}
-COLLECTIVE_NAMES = {
-    "AllReduce": "all_reduce",
-    "AllGather": "all_gather",
-    "ReduceScatter": "reduce_scatter",
-    "AllToAll": "all_to_all",
-}
-MULTIDIM_NAMES = {"baseline": "baseline", "localBWAware": "blueconnect"}
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,8 +54,8 @@ class ValidationReport:
     summary: ValidationSummary
 
 
-def validate_file(path: Path | str) -> ValidationReport:
-    """Return the report on a JSON file of reference rows.
+def validate_file(path: Path | str, *, traces: Path | None = None) -> ValidationReport:
+    """Return the report on a JSON file of reference rows; `traces` holds a folder or archive per workload.
 
     Raises:
         SpecError: the file cannot be read, is not JSON, or is not a list of reference rows.
@@ -82,31 +71,32 @@ def validate_file(path: Path | str) -> ValidationReport:
         raise SpecError(
             f"the file is not JSON: {error}", where=where, hint="give a JSON file of reference rows"
         ) from error
-    return validate(data, where=where)
+    return validate(data, where=where, traces=traces)
 
 
-def validate(data: object, *, where: Where | None = None) -> ValidationReport:
+def validate(data: object, *, where: Where | None = None, traces: Path | None = None) -> ValidationReport:
     """Return the report on reference rows as read from JSON.
 
     Raises:
         SpecError: `data` is not in a known format.
     """
-    name, records, predict = _recognise(data, where)
+    name, records, predict = _recognise(data, where, traces)
     rows = tuple(_row(record, index, predict) for index, record in enumerate(records))
     return ValidationReport(rows, _summary(name, rows))
 
 
-Predict = Callable[[Row, float | None], tuple[float | None, str | None]]
+Predict = Callable[[Row, float | None], Prediction]
 """Maps a row and what was measured to a prediction and a note."""
 
 
-def _recognise(data: object, where: Where | None) -> tuple[str, Sequence[object], Predict]:
+def _recognise(data: object, where: Where | None, traces: Path | None) -> tuple[str, Sequence[object], Predict]:
     """Return the name of the format, its rows and how to predict one."""
     if isinstance(data, dict):
         if isinstance(data.get("cases"), list):
             if "workloads" in data:
-                return "astrasim_workloads", data["cases"], _no_prediction
-            return "astrasim_collectives", data["cases"], _predict_astra_sim
+                find = None if traces is None else traces_in(traces)
+                return "astrasim_workloads", data["cases"], partial(predict_workload, traces=find)
+            return "astrasim_collectives", data["cases"], predict_collective
         if isinstance(data.get("rows"), list):
             return "rows", data["rows"], _no_prediction
         if "all_reduce_time_us" in data:
@@ -155,96 +145,6 @@ def _measured(record: Row) -> float | None:
 
 def _no_prediction(record: Row, measured: float | None) -> tuple[None, str]:
     return None, NOT_PREDICTED
-
-
-def _predict_astra_sim(record: Row, measured: float | None) -> tuple[float | None, str | None]:
-    """Return the time in ns of a collective on ASTRA-sim's congestion-unaware backend."""
-    try:
-        if _get(record, "backend") != "unaware":
-            return None, f"backend {record['backend']!r} is {NOT_PREDICTED}"
-        timing = run_case(astra_case(record))
-    except InfeasibleError as error:
-        return None, error.message
-    except LimitError as error:
-        return None, error.message
-    except SpecError as error:
-        return None, f"the row cannot be read: {error.message}"
-    if "time_ns" not in record:
-        return timing.time_ns, "the row has no 'time_ns'"
-    if measured is None:
-        return None, f"ASTRA-sim gave no time: {_crash(record)}"
-    return timing.time_ns, _first_npu_note(record, timing)
-
-
-def _crash(record: Row) -> str:
-    """Return why ASTRA-sim may have failed on an input that its algorithms can finish."""
-    if record.get("failure"):
-        return str(record["failure"])
-    if "direct" in str(record.get("algorithm_per_dim")) and record.get("collective") == "AllReduce":
-        return "a direct all-reduce over unequal distances corrupts its heap"
-    if record.get("comm_groups"):
-        return "communicator groups that share a one-entry implementation list are freed twice"
-    return "the row states no reason"
-
-
-def _first_npu_note(record: Row, timing: AstraTiming) -> str | None:
-    first = record.get("first_npu_time_ns")
-    if first is None or first == timing.first_npu_time_ns:
-        return None
-    return f"the first NPU is predicted to finish at {timing.first_npu_time_ns} ns, measured {first} ns"
-
-
-def astra_case(record: Row) -> AstraCase:
-    """Return the case that a row of reference runs describes. The scheduling policy has no effect on one collective.
-
-    Raises:
-        SpecError: a key is missing (the message names it), or a value means nothing.
-    """
-    flags = record.get("involved_dims")
-    return AstraCase(
-        topologies=tuple(_translate("topology", name, TOPOLOGY_NAMES) for name in _list(record, "topology")),
-        npus_per_dim=_list(record, "npus_per_dim"),
-        bandwidth_gib_per_s=_list(record, "bandwidth_GBps"),
-        latency_ns=_list(record, "latency_ns"),
-        algorithms=_list(record, "algorithm_per_dim"),
-        collective=_translate("collective", _get(record, "collective"), COLLECTIVE_NAMES),
-        size_bytes=_get(record, "bytes"),
-        chunks=_get(record, "chunks"),
-        active_chunks=_get(record, "active_chunks_per_dim"),
-        multidim=_translate("optimization", _get(record, "optimization"), MULTIDIM_NAMES),
-        endpoint_delay_ns=_get(record, "endpoint_delay_ns"),
-        memory_gb_per_s=_get(record, "local_mem_bw_GBps"),
-        involved_dims=None if flags is None else _list(record, "involved_dims"),
-        groups=_groups(record),
-    )
-
-
-def _get(record: Row, key: str) -> Any:
-    if key not in record:
-        raise SpecError(f"the row has no {key!r}", hint=f"add {key!r}")
-    return record[key]
-
-
-def _list(record: Row, key: str) -> tuple[Any, ...]:
-    value = _get(record, key)
-    if not isinstance(value, list):
-        raise SpecError(f"{key!r} is {value!r}", hint="write a list")
-    return tuple(value)
-
-
-def _groups(record: Row) -> tuple[tuple[int, ...], ...]:
-    if record.get("comm_groups") is None:
-        return ()
-    groups = _list(record, "comm_groups")
-    if not all(isinstance(group, list) for group in groups):
-        raise SpecError("'comm_groups' is not a list of lists", hint="write [[0, 1], [2, 3]]")
-    return tuple(tuple(group) for group in groups if group)
-
-
-def _translate(key: str, value: object, names: Mapping[str, str]) -> str:
-    if not isinstance(value, str) or value not in names:
-        raise SpecError(f"{key!r} is {value!r}", hint=f"known: {', '.join(names)}")
-    return names[value]
 
 
 def _summary(name: str, rows: Sequence[ValidationRow]) -> ValidationSummary:

@@ -47,7 +47,7 @@ def collective(
     ] = None,
     multidim: Annotated[str, typer.Option("--multidim", help="blueconnect or baseline.")] = "blueconnect",
     chunks: Annotated[int, typer.Option("--chunks", min=1, help="Pieces the buffer is cut in.")] = 1,
-    profile: Annotated[str, typer.Option("--profile", help="link, or astra_sim to the nanosecond.")] = "link",
+    profile: Annotated[str, typer.Option("--profile", help="link, astra_sim or astra_sim_aware.")] = "link",
     active_chunks: Annotated[
         int | None, typer.Option("--active-chunks", min=1, help="astra_sim: chunks in flight per dimension (1).")
     ] = None,
@@ -94,8 +94,8 @@ def add(app: typer.Typer) -> None:
 def _note(chosen: bool, profile: str, algorithms: Sequence[str]) -> str:
     """Return what a person must know about the defaults and units in force."""
     note = f"algorithms {', '.join(algorithms)}" + (" (each suits its block)" if chosen else "")
-    if profile == "astra_sim":
-        note += "\nastra_sim: --size is its comm_size; GB/s is 10^9 B/s here, write GiB/s for its own 'GB/s' (2^30)"
+    if profile != "link":
+        note += f"\n{profile}: --size is its comm_size; GB/s is 10^9 B/s here, write GiB/s for its own 'GB/s' (2^30)"
     return note
 
 
@@ -164,7 +164,7 @@ def _algorithms(text: str | None, network: Network, profile: str) -> list[str]:
     if text is None:
         return [_natural(dimension) for dimension in network.dimensions]
     names = split(text, "--algorithm")
-    if profile == "astra_sim":
+    if profile != "link":
         return names
     if len(names) != len(network.dimensions):
         raise SpecError(

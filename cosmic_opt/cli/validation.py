@@ -8,6 +8,7 @@ from typing import Annotated
 
 import typer
 
+import cosmic_opt.interop  # noqa: F401 - enters the reader of traces
 from cosmic_opt.analysis.validation import ValidationReport, validate, validate_file
 from cosmic_opt.catalog.store import read_text
 from cosmic_opt.cli.exits import DONE
@@ -23,7 +24,8 @@ SOURCE = Where("--source")
 def validation(
     rows: Annotated[Path, typer.Option("--rows", metavar="FILE", help="JSON file of reference rows.")],
     traces: Annotated[
-        Path | None, typer.Option("--traces", metavar="DIR", help="Folder of the traces that rows name.")
+        Path | None,
+        typer.Option("--traces", metavar="DIR", help="Folder with a folder or .tar.xz of traces per workload."),
     ] = None,
     source: Annotated[str | None, typer.Option("--source", help="Only the rows of this source.")] = None,
     as_json: Json = False,
@@ -32,11 +34,9 @@ def validation(
     """Predict every row of a file of reference numbers, and print the errors."""
     output = Output(as_json, quiet)
     require_file(rows, "--rows")
-    if traces is not None:
-        if not traces.is_dir():
-            raise SpecError(f"there is no folder {str(traces)!r}", where=Where("--traces"), hint="name a folder")
-        output.log("traces are not read in this version: rows that need one have no prediction")
-    report = validate_file(rows) if source is None else _of_source(rows, source)
+    if traces is not None and not traces.is_dir():
+        raise SpecError(f"there is no folder {str(traces)!r}", where=Where("--traces"), hint="name a folder")
+    report = validate_file(rows, traces=traces) if source is None else _of_source(rows, source)
     output.result("validation", validation_keys(report), validation_text(report))
     return DONE
 

@@ -10,8 +10,8 @@ import json
 import lzma
 import re
 import tarfile
-from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager
+import zlib
+from collections.abc import Iterator
 from pathlib import Path
 from typing import IO, BinaryIO, cast
 
@@ -20,14 +20,15 @@ from cosmic_opt.interop.astra_sim import communicator_groups
 from cosmic_opt.interop.chakra import read_operations, trace_bytes
 from cosmic_opt.simulation.replay.trace import WORKLOAD_READERS, Operation, TraceWorkload
 
-TRACE_NAME = re.compile(r"(?:.*/)?([^/]*)\.(\d{1,7})\.et")
+TRACE_NAME = re.compile(r".*\.(\d{1,7})\.et")
 MOST_TRACES = 2**16
 MOST_OPERATIONS = 2**22
 """Of all traces together; more are refused while reading."""
 MOST_GROUP_BYTES = 2**26
 GROUPS_FILE = "comm_groups.json"
 
-Open = Callable[[], IO[bytes]]
+File = tuple[str, IO[bytes]]
+"""The name of a file and its content."""
 
 
 @WORKLOAD_READERS.register("chakra")
@@ -39,59 +40,62 @@ def read_workload(path: Path | str) -> TraceWorkload:
         LimitError: there are too many operations.
     """
     path = Path(path)
-    if path.is_dir():
-        return _workload({str(file): _opener(file) for file in sorted(path.rglob("*")) if file.is_file()}, str(path))
-    if not path.is_file():
-        raise SpecError("there are no traces here", where=Where(file=str(path)), hint="name a folder or a .tar.xz")
-    with _archive(path) as files:
-        return _workload(files, str(path))
-
-
-def _opener(file: Path) -> Open:
-    return lambda: file.open("rb")
-
-
-@contextmanager
-def _archive(path: Path) -> Iterator[Mapping[str, Open]]:
-    """Open the regular files of a tar archive by name."""
-    hint = "name a folder of traces, or a .tar.xz of one"
     try:
+        if path.is_dir():
+            return _workload(_folder(path), str(path))
+        if not path.is_file():
+            raise SpecError("there are no traces here", where=Where(file=str(path)), hint="name a folder or a .tar.xz")
         with tarfile.open(path) as archive:
-            members = {f"{path}/{member.name}": member for member in archive if member.isfile()}
-            yield {name: _extractor(archive, member) for name, member in members.items()}
-    except (tarfile.TarError, lzma.LZMAError, EOFError, OSError) as error:
-        raise SpecError(f"the archive cannot be read: {error}", where=Where(file=str(path)), hint=hint) from error
-
-
-def _extractor(archive: tarfile.TarFile, member: tarfile.TarInfo) -> Open:
-    return lambda: cast("IO[bytes]", archive.extractfile(member))
-
-
-def _workload(files: Mapping[str, Open], place: str) -> TraceWorkload:
-    named = [(name, match) for name in files if (match := TRACE_NAME.fullmatch(name))]
-    traces = {int(match.group(2)): name for name, match in named}
-    if len(traces) < len(named) or set(traces) != set(range(len(traces))) or not traces:
+            return _workload(_archive(archive, path), str(path))
+    except (tarfile.TarError, lzma.LZMAError, zlib.error, EOFError, OSError) as error:
         raise SpecError(
-            f"there are {len(named)} traces, which are not NAME.0.et to NAME.{max(len(named) - 1, 0)}.et",
+            f"the traces cannot be read: {error}",
+            where=Where(file=str(path)),
+            hint="name a folder of traces, or a .tar.xz of one",
+        ) from error
+
+
+def _folder(path: Path) -> Iterator[File]:
+    for file in sorted(path.rglob("*")):
+        if file.is_file():
+            with file.open("rb") as stream:
+                yield str(file), stream
+
+
+def _archive(archive: tarfile.TarFile, path: Path) -> Iterator[File]:
+    """Yield the regular files in the order of the archive: going back would unpack it again."""
+    for member in archive:
+        stream = archive.extractfile(member) if member.isfile() else None
+        if stream is not None:
+            yield f"{path}/{member.name}", stream
+
+
+def _workload(files: Iterator[File], place: str) -> TraceWorkload:
+    ranks, documents = dict[int, tuple[Operation, ...]](), dict[str, bytes]()
+    total = 0
+    for name, stream in files:
+        match = TRACE_NAME.fullmatch(name)
+        if name.endswith(".json"):
+            documents[name] = _bounded(stream, name)
+        elif match is not None:
+            rank = int(match.group(1))
+            if rank in ranks:
+                raise SpecError(f"a second trace of NPU {rank}", where=Where(file=name), hint="give one per NPU")
+            ranks[rank] = read_operations(cast(BinaryIO, stream), name)
+            total += len(ranks[rank])
+            if total > MOST_OPERATIONS or len(ranks) > MOST_TRACES:
+                hint = f"at most {MOST_OPERATIONS:,} operations and {MOST_TRACES:,} traces"
+                raise LimitError("the workload is too large", where=Where(file=place), hint=hint)
+    if not ranks or set(ranks) != set(range(len(ranks))):
+        raise SpecError(
+            f"there are {len(ranks)} traces, which are not NAME.0.et to NAME.{max(len(ranks) - 1, 0)}.et",
             where=Where(file=place),
-            hint="give one trace per NPU and nothing else",
+            hint="give one trace per NPU, numbered from 0",
         )
-    if len(traces) > MOST_TRACES:
-        raise LimitError("there are too many traces", where=Where(file=place), hint=f"at most {MOST_TRACES:,}")
     groups = dict[str, tuple[int, ...]]()
-    for name in (name for name in files if name.endswith(".json")):
-        with files[name]() as stream:
-            groups.update(communicator_groups(_bounded(stream, name), name, len(traces)))
-    ranks, total = list[tuple[Operation, ...]](), 0
-    for rank in range(len(traces)):
-        with files[traces[rank]]() as stream:
-            ranks.append(read_operations(cast(BinaryIO, stream), traces[rank]))
-        total += len(ranks[-1])
-        if total > MOST_OPERATIONS:
-            raise LimitError(
-                "the traces have too many operations", where=Where(file=place), hint=f"at most {MOST_OPERATIONS:,}"
-            )
-    return TraceWorkload(tuple(ranks), groups)
+    for name, data in documents.items():
+        groups.update(communicator_groups(data, name, len(ranks)))
+    return TraceWorkload(tuple(ranks[rank] for rank in range(len(ranks))), groups)
 
 
 def _bounded(stream: IO[bytes], name: str) -> bytes:

@@ -16,7 +16,7 @@ from cosmic_opt.simulation.collective.link import link_collective
 from cosmic_opt.simulation.collective.result import CollectiveResult, PhaseTiming, bus_bandwidth
 from cosmic_opt.system.network import Network
 
-PROFILES = ("link", "astra_sim")
+PROFILES = ("link", "astra_sim", "astra_sim_aware")
 TICKS_PER_NS = 1000
 
 
@@ -54,7 +54,8 @@ def simulate_collective(
     Under `link`, `size_bytes` is the full buffer of any collective (what goes into an all-reduce, what comes out of
     an all-gather), and a group has extents[d] NPUs, strides[d] apart, in dimension d (default: all of them); all
     such groups run together. Under `astra_sim`, `size_bytes` is its comm_size (for an all-gather the shard that
-    goes in); `algorithms` may also be ASTRA-sim's own names (`direct4`, `oneRing`).
+    goes in); `algorithms` may also be ASTRA-sim's own names (`direct4`, `oneRing`). `astra_sim_aware` takes the
+    same and has one dimension, whose links messages wait for; what a chunk does there has no phase time of its own.
 
     Raises:
         SpecError: an unknown name, a number out of range, or an option that the profile does not have.
@@ -72,10 +73,14 @@ def simulate_collective(
         _check_length("algorithms", algorithms, network)
         return link_collective(network, collective, algorithms, size_bytes, multidim, chunks, sizes, steps)
     if extents is not None or strides is not None:
-        raise SpecError("the profile 'astra_sim' has no extents", hint="use involved_dims or groups")
+        raise SpecError(f"the profile {profile!r} has no extents", hint="use involved_dims or groups")
     options = astra_sim if astra_sim is not None else AstraSimOptions()
     case = _case(network, collective, algorithms, size_bytes, multidim, chunks, options)
-    return _astra_result(case, network.npus, run_case(case))
+    if profile == "astra_sim":
+        return _astra_result(case, network.npus, run_case(case), profile)
+    from cosmic_opt.simulation.collective.astra_sim.aware import run_aware_case  # compiled: loaded where it is used
+
+    return _astra_result(case, network.npus, run_aware_case(case), profile)
 
 
 def _group(
@@ -125,14 +130,14 @@ def _case(
     )
 
 
-def _astra_result(case: AstraCase, npus: int, timing: AstraTiming) -> CollectiveResult:
+def _astra_result(case: AstraCase, npus: int, timing: AstraTiming, profile: str) -> CollectiveResult:
     members = max((len(group) for group in case.groups), default=npus)
     if not case.groups:
         members = math.prod({phase.dim: phase.npus for phase in timing.phases}.values())
     full_bytes = case.size_bytes * (members if case.collective == "all_gather" else 1)
     time_ticks = timing.time_ns * TICKS_PER_NS
     return CollectiveResult(
-        profile="astra_sim",
+        profile=profile,
         npus=members,
         chunks=timing.chunks,
         time_ticks=time_ticks,

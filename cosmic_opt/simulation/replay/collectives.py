@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
-from cosmic_opt.errors import LimitError
+from cosmic_opt.errors import InfeasibleError, LimitError
 from cosmic_opt.simulation.collective.astra_sim.case import AstraCase, parse_implementation
 from cosmic_opt.simulation.collective.astra_sim.edges import Edges, Fabric, IntArray
 from cosmic_opt.simulation.collective.astra_sim.plan import cut, group_plan, involved_dims, machine_plan
@@ -109,11 +109,17 @@ class UnawareCollectives:
 
 
 def together(machine: ReplayMachine, collective: str, flags: tuple[bool, ...] | None) -> tuple[int, ...]:
-    """Return the NPU numbers of the set that the involved dimensions span from NPU 0, ascending."""
+    """Return the NPU numbers of the set that the involved dimensions span from NPU 0, ascending.
+
+    Raises:
+        InfeasibleError: no dimension is involved.
+    """
     case = machine.case(collective, 0, flags)
     if parse_implementation(case.algorithms[0]).flat:
         return tuple(range(machine.npus))
     involved = involved_dims(case)
+    if not involved:
+        raise InfeasibleError("ASTRA-sim gives no time: no dimension is involved", hint="involve a dimension")
     npus, stride = [0], 1
     for dim, extent in enumerate(machine.npus_per_dim):
         if dim in involved:

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from cosmic_opt.errors import InfeasibleError, LimitError, SpecError, nearest
 from cosmic_opt.simulation.replay.collectives import Members, together
 from cosmic_opt.simulation.replay.machine import MOST_NS, ReplayMachine
-from cosmic_opt.simulation.replay.network import Completion, Network, UnawareNetwork
+from cosmic_opt.simulation.replay.network import Completion, MessageKey, Network, UnawareNetwork
 from cosmic_opt.simulation.replay.npu import Npu
 from cosmic_opt.simulation.replay.trace import Kind, Operation, TraceWorkload
 
@@ -80,7 +80,7 @@ class _Replay:
 
     def __init__(self, workload: TraceWorkload, machine: ReplayMachine) -> None:
         self.machine = machine
-        self.network: Network = UnawareNetwork(machine)
+        self.network = _network(machine)
         self.npus = [Npu(rank) for rank in workload.ranks]
         self.skipped = [[self._is_skipped(operation) for operation in npu.operations] for npu in self.npus]
         self.members = _Groups(workload, machine)
@@ -88,8 +88,7 @@ class _Replay:
         self.serial = 0
         self.memory_free_ns = 0
         self.computes = dict[tuple[int, int], int]()
-        self.posts = Counter[tuple[bool, tuple[int, int, int, int]]]()
-        self.waiting = dict[tuple[tuple[int, int, int, int], int], list[tuple[int, int]]]()
+        self.posts = Counter[tuple[bool, MessageKey]]()
 
     def run(self) -> None:
         for npu in range(len(self.npus)):
@@ -182,11 +181,19 @@ class _Replay:
         return operation.kind is Kind.SKIPPED
 
 
+def _network(machine: ReplayMachine) -> Network:
+    if machine.profile == "astra_sim":
+        return UnawareNetwork(machine)
+    from cosmic_opt.simulation.replay.aware_network import AwareNetwork  # compiled code: loaded where it is used
+
+    return AwareNetwork(machine)
+
+
 class _Groups:
     """Which NPUs run a collective together, and which of their collectives it is: they match by order."""
 
     def __init__(self, workload: TraceWorkload, machine: ReplayMachine) -> None:
-        self.groups = {name: Members(npus, listed=True) for name, npus in workload.groups.items()}
+        self.groups = {name: _listed(npus, machine.npus) for name, npus in workload.groups.items()}
         self.machine = machine
         self.sets = dict[tuple[str, tuple[bool, ...] | None], tuple[int, ...]]()
         self.joined = Counter[tuple[int, str]]()
@@ -218,6 +225,11 @@ class _Groups:
             self.sets[key] = together(self.machine, *key)
         span = self.sets[key]
         return Members(_shifted(span, npu, self.machine), listed=False)
+
+
+def _listed(npus: tuple[int, ...], total: int) -> Members:
+    """Return a communicator group; one of all NPUs runs on the machine's own plan, whatever its order."""
+    return Members(tuple(sorted(npus)) if len(npus) == total else npus, listed=True)
 
 
 def _shifted(span: tuple[int, ...], npu: int, machine: ReplayMachine) -> tuple[int, ...]:

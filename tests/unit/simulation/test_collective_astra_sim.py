@@ -12,7 +12,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from cosmic_opt.analysis.validation import astra_case
+from cosmic_opt.analysis.astra_sim_rows import astra_case
 from cosmic_opt.errors import InfeasibleError, LimitError, SpecError
 from cosmic_opt.simulation.collective import AstraSimOptions, simulate_collective
 from cosmic_opt.simulation.collective.astra_sim import AstraCase, run_case

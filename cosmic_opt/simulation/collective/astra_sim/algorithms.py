@@ -62,7 +62,7 @@ def halving_doubling_finish(collective: str, edges: Edges, data_bytes: int, cost
     count = edges.members
     levels = count.bit_length() - 1
     reduced = levels - 1 if collective in ("all_reduce", "reduce_scatter") else 0
-    messages = _halving_doubling_messages(collective, count, data_bytes)
+    messages = halving_doubling_messages(collective, count, data_bytes)
     ranks = np.arange(edges.rows)
     sent = starts + costs.delay_ns
     for step, (offset, size) in enumerate(messages):
@@ -74,7 +74,7 @@ def halving_doubling_finish(collective: str, edges: Edges, data_bytes: int, cost
     return sent
 
 
-def _halving_doubling_messages(collective: str, count: int, data_bytes: int) -> list[tuple[int, int]]:
+def halving_doubling_messages(collective: str, count: int, data_bytes: int) -> list[tuple[int, int]]:
     """Return (offset, bytes) of each send. Sizes are halved and doubled in whole bytes, rounding down."""
     levels = count.bit_length() - 1
     if collective == "all_gather":

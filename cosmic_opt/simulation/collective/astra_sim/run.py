@@ -57,9 +57,13 @@ def run_case(case: AstraCase) -> AstraTiming:
 
 
 def fabric_of(case: AstraCase) -> Fabric:
-    """Return the network of a case, its bandwidths in bytes per ns."""
-    bandwidth = tuple(value * BYTES_PER_GIB / NS_PER_S for value in case.bandwidth_gib_per_s)
-    return Fabric(case.topologies, case.npus_per_dim, bandwidth, case.latency_ns)
+    """Return the network of a case."""
+    return Fabric(case.topologies, case.npus_per_dim, bytes_per_ns(case), case.latency_ns)
+
+
+def bytes_per_ns(case: AstraCase) -> tuple[float, ...]:
+    """Return the bandwidth of each dimension."""
+    return tuple(value * BYTES_PER_GIB / NS_PER_S for value in case.bandwidth_gib_per_s)
 
 
 def _distinct_group_plans(
