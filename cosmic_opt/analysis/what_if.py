@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from cosmic_opt.catalog.bind import BoundInstance
 from cosmic_opt.psa.domain import Value
 from cosmic_opt.search.budget import Budget
+from cosmic_opt.search.memo import RegionMemo
 from cosmic_opt.search.simulate import Report, report
 from cosmic_opt.search.solve import Outcome, solve
 
@@ -43,22 +44,29 @@ class Difference:
 
 
 def answer(
-    instance: BoundInstance, *, seed: int = 0, budget: Budget | None = None, start: tuple[Mapping[str, Value], ...] = ()
+    instance: BoundInstance,
+    *,
+    seed: int = 0,
+    budget: Budget | None = None,
+    start: tuple[Mapping[str, Value], ...] = (),
+    memo: RegionMemo | None = None,
 ) -> Answer:
     """Return the solved problem, with its best design scored in full."""
-    outcome = solve(instance, seed=seed, budget=budget, start=start)
+    outcome = solve(instance, seed=seed, budget=budget, start=start, memo=memo)
     return Answer(instance, outcome, report(instance, outcome.design) if len(outcome.design) else None)
 
 
 def what_if(
     baseline: BoundInstance, changed: BoundInstance, *, seed: int = 0, budget: Budget | None = None
 ) -> Difference:
-    """Solve both problems, the changed one starting from the baseline's answer, and compare.
+    """Solve both problems and compare.
 
-    The changed answer equals that of a cold solve: a start design tightens the search, never its result.
+    The changed one starts from the baseline's design, and from what its search proved of every region that the change
+    does not reach. Its answer equals that of a cold solve.
     """
-    before = answer(baseline, seed=seed, budget=budget)
-    after = answer(changed, seed=seed, budget=budget, start=(before.design,) if before.design else ())
+    memo = RegionMemo()
+    before = answer(baseline, seed=seed, budget=budget, memo=memo)
+    after = answer(changed, seed=seed, budget=budget, start=(before.design,) if before.design else (), memo=memo)
     return difference(before, after)
 
 

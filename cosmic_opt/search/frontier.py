@@ -10,6 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from cosmic_opt.search import kernel
+from cosmic_opt.search.memo import Proved, RegionMemo, region_digests, shared_digest
 from cosmic_opt.search.objective import Objective
 from cosmic_opt.search.score import kernel_columns
 from cosmic_opt.search.space import Space
@@ -44,6 +45,8 @@ class Frontier:
     simulator: AnalyticalSimulator
     objective: Objective
     limit_ticks: int = NO_LIMIT
+    memo: RegionMemo | None = None
+    """Bounds that earlier searches proved; `remember` adds those of this one."""
     nodes: int = 0
     best: tuple[int, int] | None = None
     """Ticks and amount of the incumbent."""
@@ -51,6 +54,8 @@ class Frontier:
     """The region and options of the incumbent, when a region gave it."""
     optima: list[tuple[int, int]] = field(default_factory=list)
     """(region, value) of every region solved to a value as good as the incumbent of its time."""
+    proved: dict[int, int] = field(default_factory=dict)
+    """What nothing in a region has a value below, of regions that were closed by solving them."""
 
     def __post_init__(self) -> None:
         self.mask_of, self.masks = self.space.masks()
@@ -59,8 +64,7 @@ class Frontier:
         self.low = np.column_stack([low for _, low, _ in rules]) if rules else np.zeros((len(self.fixed), 0), np.int64)
         self.high = np.column_stack([high for _, _, high in rules]) if rules else self.low
         self.options = self._options(shares, [share for share, _, _ in rules])
-        self.ticks, self.amounts = self.region_ticks(worst=False)
-        self.values = self.objective.values(self.ticks, self.amounts)
+        self._bound_regions()
         alive = np.flatnonzero(self.ticks <= min(self.limit_ticks, NO_LIMIT))
         keys = self.ticks[alive].astype(float) * self.amounts[alive].astype(float)
         near = alive[np.argsort(keys, kind="stable")]
@@ -119,24 +123,50 @@ class Frontier:
             self.fixed[rows],
         )
 
-    def region_ticks(self, *, worst: bool) -> tuple[IntArray, IntArray]:
-        """Return a lower (or, `worst`, an upper) bound on every member's step, and each region's least amount."""
-        count = len(self.space.regions)
-        ticks, amounts = np.zeros(count, dtype=np.int64), np.zeros(count, dtype=np.int64)
+    def region_ticks(self, *, worst: bool, chosen: IntArray | None = None) -> tuple[IntArray, IntArray]:
+        """Return a lower (`worst`: an upper) bound on every member's step, and the least amount, of each chosen region.
+
+        By default all regions are.
+        """
+        chosen = np.arange(len(self.space.regions)) if chosen is None else chosen
+        ticks, amounts = np.zeros(len(chosen), dtype=np.int64), np.zeros(len(chosen), dtype=np.int64)
         extreme = self._extreme(worst=worst)
-        for start in range(0, count, BOUND_CHUNK):
-            rows = np.arange(start, min(count, start + BOUND_CHUNK))
-            part = slice(start, start + len(rows))
+        for start in range(0, len(chosen), BOUND_CHUNK):
+            part = slice(start, start + BOUND_CHUNK)
+            regions = self.region_arrays(chosen[part])
             kernel.bound_regions(
-                self.simulator.tables,
-                self.options,
-                self.region_arrays(rows),
-                extreme,
-                worst,
-                ticks[part],
-                amounts[part],
+                self.simulator.tables, self.options, regions, extreme, worst, ticks[part], amounts[part]
             )
         return ticks, amounts
+
+    def _bound_regions(self) -> None:
+        """Fill every region's bounds, those that the memo knows from there."""
+        count = len(self.space.regions)
+        known: list[Proved | None] = [None] * count
+        if self.memo is not None:
+            self.keys = self._region_keys()
+            known = self.memo.recall(self.keys)
+        missing = np.array([row for row, proved in enumerate(known) if proved is None], dtype=np.int64)
+        self.ticks, self.amounts = np.zeros(count, dtype=np.int64), np.zeros(count, dtype=np.int64)
+        self.ticks[missing], self.amounts[missing] = self.region_ticks(worst=False, chosen=missing)
+        found = [(row, proved) for row, proved in enumerate(known) if proved is not None]
+        for row, proved in found:
+            self.ticks[row], self.amounts[row] = proved.ticks, proved.amount
+        self.values = self.objective.values(self.ticks, self.amounts)
+        for row, proved in found:
+            self.values[row] = proved.value
+
+    def _region_keys(self) -> list[bytes]:
+        shared = shared_digest(self.simulator.tables, self.options, self.limit_ticks)
+        count = len(self.space.regions)
+        chunks = (np.arange(start, min(count, start + BOUND_CHUNK)) for start in range(0, count, BOUND_CHUNK))
+        return [key for rows in chunks for key in region_digests(shared, self.region_arrays(rows))]
+
+    def remember(self) -> None:
+        """Leave to the memo what this search proved of every region."""
+        if self.memo is not None:
+            values = [self.proved.get(row, value) for row, value in enumerate(self.values.tolist())]
+            self.memo.learn(self.keys, list(map(Proved, self.ticks.tolist(), self.amounts.tolist(), values)))
 
     def _extreme(self, *, worst: bool) -> NDArray[np.bool_]:
         """Return the masks reduced to the options among which every slot has its extreme.
@@ -187,6 +217,8 @@ class Frontier:
                 self.next = len(self.order)
                 break
             rows = self.order[self.next : self.next + SOLVE_CHUNK]
+            if self.value is not None:
+                rows = rows[self.values[rows] <= self.value]
             closed, results, chosen = self._solve(rows, max_nodes - self.nodes)
             for row, (ticks, amount, _), options in zip(rows, results, chosen, strict=True):
                 if ticks >= 0 and self.offer(int(ticks), int(amount)):
@@ -195,6 +227,9 @@ class Frontier:
                 designs += self.space.regions.sizes[row]
                 if ticks >= 0:
                     self.optima.append((int(row), int(ticks) * int(amount)))
+                    self.proved[int(row)] = int(ticks) * int(amount)
+                elif self.value is not None:  # closed against an incumbent that may have improved since
+                    self.proved[int(row)] = max(self.values[row], self.value + 1)
             self.next += closed
             bound = self.bound
             yield Progress(

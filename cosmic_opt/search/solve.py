@@ -21,6 +21,7 @@ from cosmic_opt.search.budget import Budget
 from cosmic_opt.search.feasible_space import FeasibleSpace
 from cosmic_opt.search.frontier import NO_LIMIT, Frontier
 from cosmic_opt.search.limits import step_limit
+from cosmic_opt.search.memo import RegionMemo
 from cosmic_opt.search.objective import Objective, objective_of
 from cosmic_opt.search.score import Scorer, Scores, simulator_of
 from cosmic_opt.search.space import build_space
@@ -179,12 +180,15 @@ def solve(
     budget: Budget | None = None,
     agent: str | None = None,
     start: Sequence[Mapping[str, Value]] = (),
+    memo: RegionMemo | None = None,
     log: Log = _silent,
 ) -> Outcome:
     """Return the best design of a problem, with the proof state.
 
     With `agent`, that agent alone spends the budget's evaluations, as in the paper, and nothing is proved. `start`
-    holds designs (a value per column) to begin with; those that are no members of this problem are passed over.
+    holds designs (a value per column) to begin with; those that are no members of this problem are passed over. A
+    `memo` given to several searches spares a later one the regions that an earlier one has closed; neither changes
+    the answer.
 
     Raises:
         SpecError: a rule on a simulated quantity that is not a limit on the step.
@@ -202,7 +206,7 @@ def solve(
     run.offer(start)
     if agent is not None:
         return _agent_alone(run, agent)
-    return _hybrid(run)
+    return _hybrid(run, memo)
 
 
 def _agent_alone(run: _Run, agent: str) -> Outcome:
@@ -216,13 +220,13 @@ def _agent_alone(run: _Run, agent: str) -> Outcome:
     return run.outcome(status, stop, None, 0, 0)
 
 
-def _hybrid(run: _Run) -> Outcome:
-    for name, evaluations in WARM_START:
+def _hybrid(run: _Run, memo: RegionMemo | None) -> Outcome:
+    for name, evaluations in WARM_START if run.best_value is None else ():
         run.use_agent(name, min(evaluations, run.space.size, run.evaluations_left()))
         run.log(LogLine(run.budget.elapsed(), 0, 0, run.best_value, None, run.evaluations, f"{name} agent"))
     instance, scorer = run.instance, run.scorer
     space = build_space(instance.parameter_set, run.model, scorer.simulator, instance.dimensions, scorer.objective)
-    frontier = Frontier(space, scorer.simulator, scorer.objective, run.limit_ticks)
+    frontier = Frontier(space, scorer.simulator, scorer.objective, run.limit_ticks, memo)
     if run.best_design is not None:
         best = scorer.score(run.best_design)
         frontier.offer(int(best.evaluation.step_ticks[0]), int(best.amounts[0]))
@@ -239,6 +243,7 @@ def _hybrid(run: _Run) -> Outcome:
         if run.budget.out_of_time():
             stop = Stop.TIME
             break
+    frontier.remember()
     if frontier.next >= len(frontier.order):
         stop = Stop.PROVED
     elif stop is Stop.PROVED:

@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+from collections.abc import Callable
 from itertools import pairwise
 
 import pytest
@@ -7,6 +8,8 @@ import pytest
 from cosmic_opt.analysis.sweep import breakpoints, parse_range
 from cosmic_opt.api import Problem
 from cosmic_opt.errors import SpecError
+from cosmic_opt.search.memo import Proved, RegionMemo
+from cosmic_opt.search.solve import Outcome, solve
 from tests.unit.search.spaces import SPACES, SYSTEM1
 
 BASE = SPACES["a budget and a lower limit"]
@@ -46,11 +49,56 @@ def test_an_infeasible_change_has_a_difference_without_a_design() -> None:
     assert difference.design["tp"][1] is None
 
 
-def test_the_gpt3_full_stack_answers_a_changed_number_like_a_cold_solve() -> None:
-    problem = Problem.load("cosmic/gpt3-175b-system2").require("memory_per_npu <= memory_capacity")
-    changed = problem.set(memory_capacity="80 GB")
-    warm, cold = problem.what_if(changed).changed.outcome, changed.solve()
-    assert (warm.value, warm.design.codes.tolist()) == (cold.value, cold.design.codes.tolist())
+CHANGES: dict[str, Callable[[Problem], Problem]] = {
+    "less memory": lambda problem: problem.set(memory_capacity="14 GB"),
+    "more memory": lambda problem: problem.set(memory_capacity="60 GB"),
+    "another accelerator": lambda problem: problem.set(peak="100 TFLOPS"),
+    "longer hops": lambda problem: problem.set(latency="3 us"),
+    "a rule on a degree": lambda problem: problem.require("tp <= 2"),
+    "a rule on an option": lambda problem: problem.require("bandwidth[0] <= 300 GB/s"),
+    "a limit on the step": lambda problem: problem.require("step_time <= 11 s"),
+    "another objective": lambda problem: problem.objective("step_time * total_bandwidth"),
+}
+
+
+def same(left: Outcome, right: Outcome) -> bool:
+    return (left.status, left.value, left.bound, left.design.codes.tolist()) == (
+        right.status,
+        right.value,
+        right.bound,
+        right.design.codes.tolist(),
+    )
+
+
+@pytest.mark.parametrize("name", SPACES)
+def test_searches_that_share_a_memo_answer_like_cold_ones(name: str) -> None:
+    memo = RegionMemo()
+    for change in (lambda problem: problem, *CHANGES.values(), lambda problem: problem):
+        instance = change(SPACES[name]).instance
+        assert same(solve(instance, memo=memo), solve(instance))
+
+
+@pytest.mark.parametrize("change", CHANGES)
+def test_a_change_of_the_full_stack_is_answered_like_a_cold_solve(change: str) -> None:
+    baseline = Problem.load("cosmic/gpt3-175b-system2").require("memory_per_npu <= memory_capacity")
+    changed = CHANGES[change](baseline.set(memory_capacity="40 GB"))
+    assert same(baseline.what_if(changed).changed.outcome, changed.solve())
+
+
+def test_what_a_search_proved_is_not_proved_again() -> None:
+    problem = Problem.load("cosmic/gpt3-175b-system1").objective("step_time * network_cost")
+    memo = RegionMemo()
+    cold = solve(problem.instance, memo=memo)
+    warm = solve(problem.require("sp <= 512").instance, memo=memo, start=[next(cold.design.points())])
+    assert warm.value == cold.value
+    assert warm.nodes < cold.nodes / 10
+
+
+def test_a_memo_keeps_the_higher_of_two_bounds() -> None:
+    memo = RegionMemo()
+    memo.learn([b"a", b"b"], [Proved(1, 2, 2), Proved(1, 2, 9)])
+    memo.learn([b"a", b"b"], [Proved(1, 2, 5), Proved(1, 2, 7)])
+    assert memo.recall([b"a", b"b", b"c"]) == [Proved(1, 2, 5), Proved(1, 2, 9), None]
 
 
 def test_a_sweep_gives_every_optimum_and_the_breakpoints() -> None:
