@@ -215,6 +215,7 @@ class _Binding:
             quantities=quantities,
             indices=bound.indices,
             categories={**_DATA_CATEGORIES, **bound.categories},
+            left_out=frozenset(self.spec.model.parameters.keys() - present),
         )
         rules = [rule for rule in self.rules().values() if present.issuperset(rule.when)]
         constraints = [

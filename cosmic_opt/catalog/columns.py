@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from functools import cached_property
@@ -15,6 +16,7 @@ from cosmic_opt.psa.domain import Value
 from cosmic_opt.psa.family import Family, IndexSet, member_name, numbered, split_member
 from cosmic_opt.psa.model_file import ParameterSpec, read_value
 from cosmic_opt.psa.parameter_set import Column
+from cosmic_opt.workloads.placement import GROUPS, ORDERS, nested_placement
 
 MAX_MEMBERS = 4096
 """An index with more members is refused: each member of a family is a column."""
@@ -67,6 +69,7 @@ class _Columns:
     def run(self) -> BoundColumns:
         self.read_baseline()
         free, fixed = self.free_names(), self.read_fixes()
+        self.place_baseline(free)
         columns = tuple(
             column
             for parameter in self.spec.model.parameters.values()
@@ -221,6 +224,30 @@ class _Columns:
             own = read_members(parameters[name], self.families.get(name), entry)
             self.baseline |= own
             self.places |= dict.fromkeys(own, entry.where)
+
+    def place_baseline(self, free: set[str]) -> None:
+        """Give free placement knobs the nested placement of the instance's own degrees and dimensions, if they fit."""
+        for name in PLACEMENT_KNOBS:
+            if name in self.spec.model.parameters and self.baseline.keys().isdisjoint(self.members(name, "--free")):
+                self.baseline |= {key: value for key, value in self.nested(name).items() if key in free}
+
+    def nested(self, name: str) -> dict[str, Value]:
+        """Return the values of a placement knob that mean the nested placement."""
+        if name == "order":
+            return {name: ORDERS[0]}
+        degrees = [self.baseline.get(group) for group in GROUPS]
+        npus = [self.baseline.get(f"npus_per_dim[{d}]") for d in range(len(self.spec.system.dimensions))]
+        numbers = [value for value in (*degrees, *npus) if isinstance(value, int) and value > 0]
+        if len(numbers) < len(degrees) + len(npus) or math.prod(numbers[: len(GROUPS)]) != math.prod(
+            numbers[len(GROUPS) :]
+        ):
+            return {}
+        extents = nested_placement(numbers[: len(GROUPS)], numbers[len(GROUPS) :])
+        return {
+            member_name(name, (g, str(d))): extent
+            for g, row in zip(GROUPS, extents, strict=True)
+            for d, extent in enumerate(row)
+        }
 
 
 def read_members(parameter: ParameterSpec, family: Family | None, entry: Entry) -> dict[str, Value]:

@@ -41,7 +41,7 @@ class Names:
 
     `families` holds the parameters and data with one member per index, `indices` the indices ("dim", "group").
     `categories` gives every category a column could have had before it was fixed, and a datum before it was given,
-    so that a rule reads the same whatever is fixed.
+    so that a rule reads the same whatever is fixed. `left_out` names optional parameters this problem does without.
     """
 
     columns: Mapping[str, ColumnTerm]
@@ -51,6 +51,7 @@ class Names:
     quantities: Mapping[str, Quantity | SimulatedQuantity]
     indices: Mapping[str, IndexSet]
     categories: Mapping[str, frozenset[str]] = field(default_factory=dict)
+    left_out: frozenset[str] = frozenset()
 
     def all(self) -> frozenset[str]:
         """Return every name, for a hint."""
@@ -134,6 +135,7 @@ class _Binder:
             raise self.fail(at, f"{name!r} has one value per index", f"write {name}[0] or sum({name})")
         if categories is not None:
             raise self.fail(at, f"{name!r} is not a value here", nearest(name, categories))
+        self.refuse_left_out(name, at)
         raise self.fail(at, f"unknown name {name!r}", nearest(name, names.all() | frozenset(loop)))
 
     def category(self, value: str, at: int, categories: frozenset[str] | None) -> Term:
@@ -154,6 +156,7 @@ class _Binder:
         return _sum(parts, quantity.unit)
 
     def indexed(self, name: str, indices: tuple[Syntax, ...], at: int, loop: Mapping[str, int]) -> Term:
+        self.refuse_left_out(name, at)
         if name not in self.names.families:
             known = name in self.names.columns or name in self.names.data
             hint = f"write {name} without an index" if known else nearest(name, self.names.families)
@@ -163,6 +166,10 @@ class _Binder:
             raise self.fail(at, f"{name!r} has {len(family.axes)} indices, not {len(indices)}", family.describe())
         pairs = zip(indices, family.axes, strict=True)
         return self.member(family, tuple(self.index_on(axis, index, family, at, loop) for index, axis in pairs))
+
+    def refuse_left_out(self, name: str, at: int) -> None:
+        if name in self.names.left_out:
+            raise self.fail(at, f"{name!r} is left out of this problem", f"open it with --free {name}")
 
     def index_on(self, axis: IndexSet, index: Syntax, family: Family, at: int, loop: Mapping[str, int]) -> int:
         """Return the position on an axis that an index denotes: a member's name, or a number from 0."""

@@ -19,6 +19,7 @@ from tests.strategies import brute_force, sorted_codes
 
 TABLE1 = load_instance("cosmic/table1-1024")
 SHARDED = (("weight_sharded", "1"),)
+REST = (("topology", "ring"), ("bandwidth", "100GB/s"), ("algorithm", "ring"))
 HALF_THE_BANDWIDTH = (("bandwidth[0]", "100GB/s"), ("bandwidth[2]", "100GB/s"))
 LARGEST_GRID = 200_000
 
@@ -67,7 +68,17 @@ def test_table1_count_is_the_splits_that_fit_times_everything_else(sharded: str,
 
 def restricted(name: str) -> list[ParameterSet]:
     """Return variants of an instance small enough to try every design."""
-    if name.startswith("cosmic/"):
+    if name.startswith("cosmic/placement"):
+        shape = tuple((f"npus_per_dim[{d}]", npus) for d, npus in enumerate(("4", "8", "4", "8")))
+        rest = tuple((f"{name}[{d}]", value) for name, value in REST for d in range(4))
+        once = (("scheduling_policy", "lifo"), ("chunks", "4"), ("multidim", "baseline"), ("weight_sharded", "1"))
+        placed = {"tp": "412", "pp": "182", "sp": "1111", "dp": "1111"}
+        fixed = tuple((f"extent[{g},{d}]", extent) for g, row in placed.items() for d, extent in enumerate(row))
+        edits = [
+            Edits(scope="filling_order", fix=(*shape, *rest, *once, ("pp", "1"))),
+            Edits(scope="workload", fix=(*fixed, ("dp", "1"), ("sp", "1"))),
+        ]
+    elif name.startswith("cosmic/"):
         edits = [
             Edits(scope="workload"),
             Edits(scope="collective"),

@@ -1,0 +1,75 @@
+"""The consoles of the documentation: a command after `$`, then what it prints."""
+
+from __future__ import annotations
+
+import re
+import shlex
+import sys
+from dataclasses import dataclass
+from pathlib import Path
+
+from tests.unit.cli.running import run
+
+DOCS = Path(__file__).resolve().parents[2] / "docs"
+MASKS = (
+    (r"(counted by \w+ in) \S+ s", r"\1 T"),
+    (r"(designs scored,) \S+ s;", r"\1 T;"),
+)
+_CONSOLE = re.compile(r"^```console\n(.*?)^```$", re.MULTILINE | re.DOTALL)
+
+
+@dataclass(frozen=True)
+class Shown:
+    """One command of a page and the output the page shows for it."""
+
+    page: str
+    command: str
+    output: str
+
+    def ran(self) -> str:
+        """Run the command in this process and return what it prints."""
+        done = run(*shlex.split(self.command))
+        assert done.code == 0, done.err
+        return done.out
+
+
+def masked(text: str) -> str:
+    """Return text without the seconds that one run took."""
+    for pattern, shown in MASKS:
+        text = re.sub(pattern, shown, text)
+    return text.rstrip()
+
+
+def shown_in(page: str) -> list[Shown]:
+    """Return the commands of a page under docs/, in order."""
+    text = (DOCS / page).read_text(encoding="utf-8")
+    found = []
+    for console in _CONSOLE.findall(text):
+        for part in console.split("$ cosmic-opt ")[1:]:
+            command, _, output = part.partition("\n")
+            found.append(Shown(page, command, output))
+    return found
+
+
+def refresh(page: str) -> int:
+    """Rewrite the outputs of a page that are no longer what the program prints; return how many."""
+    path, changed = DOCS / page, 0
+    text = path.read_text(encoding="utf-8")
+    for shown in shown_in(page):
+        output = shown.ran().rstrip() + "\n"
+        if masked(output) != masked(shown.output):
+            old = f"$ cosmic-opt {shown.command}\n{shown.output}"
+            text = text.replace(old, f"$ cosmic-opt {shown.command}\n{output}")
+            changed += 1
+    path.write_text(text, encoding="utf-8")
+    return changed
+
+
+def guides() -> list[str]:
+    """Return the pages under docs/guide/."""
+    return sorted(path.relative_to(DOCS).as_posix() for path in (DOCS / "guide").glob("*.md"))
+
+
+if __name__ == "__main__":
+    for name in ("../README.md", *guides()):
+        sys.stdout.write(f"{name}: {refresh(name)} outputs rewritten\n")
