@@ -30,12 +30,14 @@ from cosmic_opt.psa.domain import Value
 from cosmic_opt.psa.parameter_set import Constraint, DesignBatch, ParameterSet
 
 if TYPE_CHECKING:
+    from cosmic_opt.analysis.breakpoints import Breakpoint
     from cosmic_opt.analysis.dead_knobs import DeadKnobs, EquivalentCount
     from cosmic_opt.analysis.explain import Explanation, WhyNot
     from cosmic_opt.analysis.optimise import Optimum
     from cosmic_opt.analysis.relaxed_problem import Costs
-    from cosmic_opt.analysis.sweep import Point, Range
+    from cosmic_opt.analysis.sweep import Point, Sweep
     from cosmic_opt.analysis.what_if import Difference
+    from cosmic_opt.reporting.design_source import DesignSource
     from cosmic_opt.search.budget import Budget
     from cosmic_opt.search.pareto import ParetoFront
     from cosmic_opt.search.simulate import Report
@@ -172,6 +174,19 @@ class Problem:
 
         counted = self.count()
         return count_up_to_equivalence(self.instance, (counted.lower, counted.value))
+
+    def designs(self, *metrics: str) -> DesignSource:
+        """Return every feasible design by rank, with metrics beside it: `problem.designs("step_time").block(0, 1000)`.
+
+        Metrics are named as in rules or in the answer of `simulate`; they are null for a design that cannot run.
+
+        Raises:
+            SpecError: an unknown metric.
+        """
+        from cosmic_opt.reporting.design_source import DesignSource
+        from cosmic_opt.reporting.metric_columns import Measures
+
+        return DesignSource(self.feasible, Measures.of(self.instance, metrics))
 
     def enumerate(self, start: int = 0) -> Iterator[DesignBatch]:
         """Yield every feasible design once, in batches, in a fixed order, from rank `start` on.
@@ -336,25 +351,36 @@ class Problem:
         problem = self.objective("step_time * network_cost") if quantity == "network_cost" else self
         return pareto_front(problem.instance, quantity)
 
-    def range_of(self, over: str) -> Range:
-        """Return the range that `name=a,b,c` or `name=from:to:points` spells.
+    def sweep(self, over: str, *, seed: int = 0) -> Sweep:
+        """Return the sweep of a datum or parameter; its `points()` are solved one by one.
+
+        `over` is `name=a,b,c`, `name=from:to:points` or `name=from:to:step`; "memory_capacity=24GB:192GB:8".
 
         Raises:
-            SpecError: another form, or a name that is neither data nor a parameter.
+            SpecError: another form.
         """
-        from cosmic_opt.analysis.sweep import parse_range
+        from cosmic_opt.analysis.sweep import Sweep, parse_range
 
-        return parse_range(over)
-
-    def sweep(self, over: str, *, seed: int = 0) -> Iterator[Point]:
-        """Yield the optimum at every value of a datum or parameter: `problem.sweep("memory_capacity=24GB:192GB:8")`."""
-        from cosmic_opt.analysis.sweep import sweep
-
-        swept = self.range_of(over)
+        swept = parse_range(over)
         is_parameter = swept.name.partition("[")[0] in self.spec.model.parameters
 
         def bind_at(value: str) -> BoundInstance:
             changed = self.fix({swept.name: value}) if is_parameter else self.set(**{swept.name: value})
             return changed.instance
 
-        yield from sweep(bind_at, swept, seed=seed)
+        return Sweep(bind_at, swept, seed)
+
+    def breakpoints(self, sweep: Sweep, points: Sequence[Point], *, solves: int = 16) -> list[Breakpoint]:
+        """Return where between the points of a sweep the best design changes.
+
+        Each change is narrowed to neighbouring values (of the domain, or whole base units) with at most `solves` more
+        searches, or to an interval.
+        """
+        from cosmic_opt.analysis.breakpoints import breakpoints
+
+        family = sweep.over.name.partition("[")[0]
+        column = None
+        if family in self.spec.model.parameters:
+            columns = self.free(family).parameter_set.columns
+            column = next((c for c in columns if sweep.over.name in (c.name, c.parameter)), None)
+        return breakpoints(sweep, points, column, solves)

@@ -2,16 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field, replace
 from fractions import Fraction
-from itertools import pairwise
 
+from cosmic_opt.analysis.relaxed_edits import spelled
 from cosmic_opt.analysis.what_if import Answer, answer
 from cosmic_opt.catalog.bind import BoundInstance
 from cosmic_opt.errors import SpecError, Where
-from cosmic_opt.psa.domain import Value
-from cosmic_opt.units import SYMBOLS, Unit, parse_exact
+from cosmic_opt.search.memo import RegionMemo
+from cosmic_opt.units import Unit, parse_exact
 
 MAX_POINTS = 1000
 
@@ -34,14 +34,17 @@ class Point:
 
 
 def parse_range(text: str) -> Range:
-    """Return the range that `name=a,b,c` or `name=from:to:points` spells (equally spaced, ends included).
+    """Return the range that `name=a,b,c`, `name=from:to:points` or `name=from:to:step` spells.
+
+    Points are a bare number, equally spaced, ends included; a step has the unit of the ends, and the last value is at
+    most `to`.
 
     Raises:
-        SpecError: another form, mixed units, fewer than two points or more than 1,000.
+        SpecError: another form, mixed units, fewer than two values or more than 1,000.
     """
     where = Where("--over")
     name, equals, body = text.partition("=")
-    hint = "write --over memory_capacity=24GB:192GB:8 or --over tp=1,2,4"
+    hint = "write --over memory_capacity=24GB:192GB:8, --over bandwidth[3]=50GB/s:500GB/s:50GB/s or --over tp=1,2,4"
     if not equals or not name.strip() or not body.strip():
         raise SpecError(f"{text!r} is not name=values", where=where, hint=hint)
     if ":" not in body:
@@ -49,49 +52,56 @@ def parse_range(text: str) -> Range:
         if not all(values) or len(values) > MAX_POINTS:
             raise SpecError(f"{body!r} is not a list of values", where=where, hint=hint)
         return Range(name.strip(), values)
-    parts = body.split(":")
-    if len(parts) != 3 or not parts[2].strip().isdigit():
+    parts = [part.strip() for part in body.split(":")]
+    if len(parts) != 3:
         raise SpecError(f"{body!r} is not from:to:points", where=where, hint=hint)
-    points = int(parts[2])
-    if not 2 <= points <= MAX_POINTS:
-        raise SpecError(f"{points} points", where=where, hint=f"2 to {MAX_POINTS:,}")
-    (low, low_unit), (high, high_unit) = (parse_exact(part.strip(), where=where) for part in parts[:2])
-    if low_unit is not high_unit:
-        raise SpecError(f"{body!r} mixes units", where=where, hint="give both ends in one unit")
-    step = (high - low) / (points - 1)
-    return Range(name.strip(), tuple(_spell(low + step * number, low_unit) for number in range(points)))
+    (low, unit), (high, high_unit), (third, third_unit) = (parse_exact(part, where=where) for part in parts)
+    if unit is not high_unit or third_unit not in (Unit.NONE, unit):
+        raise SpecError(f"{body!r} mixes units", where=where, hint="give both ends, and a step, in one unit")
+    if unit is not Unit.NONE and third_unit is unit:
+        points = (high - low) // third + 1 if third > 0 else Fraction(0)
+        step = third
+    else:
+        points, step = third, (high - low) / (third - 1) if third > 1 else Fraction(0)
+    if points.denominator != 1 or not 2 <= points <= MAX_POINTS:
+        raise SpecError(f"{body!r} has {points} points", where=where, hint=f"2 to {MAX_POINTS:,}")
+    return Range(name.strip(), tuple(spelled(round(low + step * number), unit) for number in range(int(points))))
 
 
-def _spell(value: Fraction, unit: Unit) -> str:
-    """Return a value as text that reads back exactly (rounded to whole base units), in its largest unit."""
-    whole = round(value)
-    symbols = [(factor, symbol) for symbol, (kind, factor) in SYMBOLS.items() if kind is unit and factor >= 1]
-    for factor, symbol in sorted(symbols, key=lambda pair: (-pair[0], pair[1])):
-        if "i" not in symbol and symbol not in ("min", "h", "%") and whole % factor == 0 and whole >= factor:
-            return f"{whole // factor} {symbol}".strip()
-    return str(whole)
-
-
-def sweep(bind_at: Callable[[str], BoundInstance], over: Range, *, seed: int = 0) -> Iterator[Point]:
-    """Yield the optimum at every value, each search starting from the answer before.
+@dataclass
+class Sweep:
+    """Searches along a range that share what each has proved.
 
     `bind_at` returns the problem with the swept name at a value.
     """
-    previous: Answer | None = None
-    start: tuple[Mapping[str, Value], ...] = ()
-    for value in over.values:
-        found = answer(bind_at(value), seed=seed, start=start)
-        swept = {over.name}
-        changed = previous is not None and _without(previous.design, swept) != _without(found.design, swept)
-        yield Point(value, found, changed)
-        previous = found
-        start = (found.design,) if found.design else start
 
+    bind_at: Callable[[str], BoundInstance]
+    over: Range
+    seed: int = 0
+    memo: RegionMemo = field(default_factory=RegionMemo)
+    last: Answer | None = None
 
-def _without(design: Mapping[str, Value], names: set[str]) -> dict[str, Value]:
-    return {name: value for name, value in design.items() if name not in names}
+    def points(self) -> Iterator[Point]:
+        """Yield the optimum at every value."""
+        previous: Point | None = None
+        for value in self.over.values:
+            point = self.at(value)
+            changed = previous is not None and self.differ(previous, point)
+            yield replace(point, changed=changed)
+            previous = point
 
+    def at(self, value: str) -> Point:
+        """Return the optimum at a value, searched from the design found last."""
+        start = (self.last.design,) if self.last is not None and self.last.design else ()
+        self.last = answer(self.bind_at(value), seed=self.seed, start=start, memo=self.memo)
+        return Point(value, self.last, changed=False)
 
-def breakpoints(points: Sequence[Point]) -> list[tuple[str, str]]:
-    """Return the pairs of neighbouring values between which the best design changes."""
-    return [(left.value, right.value) for left, right in pairwise(points) if right.changed]
+    def differ(self, left: Point, right: Point) -> bool:
+        """Tell whether two points have different best designs, the swept columns aside."""
+        designs = [
+            {name: value for name, value in point.answer.design.items() if name.partition("[")[0] != self.over.name}
+            for point in (left, right)
+        ]
+        for design in designs:
+            design.pop(self.over.name, None)
+        return designs[0] != designs[1]

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import csv
+import json
+from pathlib import Path
 from typing import Annotated
 
 import typer
@@ -9,6 +12,7 @@ import typer
 from cosmic_opt.api import Problem
 from cosmic_opt.catalog.edits import Edits
 from cosmic_opt.cli.exits import DONE, INFEASIBLE
+from cosmic_opt.cli.files import check_target, whole_file
 from cosmic_opt.cli.options import Request, problem_command
 from cosmic_opt.errors import SpecError, Where
 
@@ -38,16 +42,31 @@ def sweep(
     over: Annotated[
         str, typer.Option("--over", metavar="NAME=VALUES", help="memory_capacity=24GB:192GB:8, or tp=1,2,4.")
     ],
+    refine: Annotated[
+        int, typer.Option("--refine", min=0, max=100, help="Searches to locate each change of the best design.")
+    ] = 16,
+    out: Annotated[Path | None, typer.Option("--out", help="Also write a .csv or .json file.")] = None,
+    force: Annotated[bool, typer.Option("--force", help="Replace the file that --out names.")] = False,
 ) -> int:
     """Solve at every value of one number (data or a parameter); show the optimum and where the design changes."""
-    from cosmic_opt.reporting.differences import sweep_keys, sweep_row, sweep_text
+    from cosmic_opt.reporting.differences import sweep_keys, sweep_row, sweep_rows, sweep_text
 
+    if out is not None:
+        check_target(out, (".csv", ".json"), force=force)
+    swept = request.problem.sweep(over, seed=request.seed)
     points = []
-    for point in request.problem.sweep(over, seed=request.seed):
+    for point in swept.points():
         points.append(point)
         request.output.log("  ".join(part for part in sweep_row(point) if part))
-    swept = request.problem.range_of(over)
-    request.output.result("sweep", sweep_keys(swept, points), sweep_text(request.title, swept, points))
+    breaks = request.problem.breakpoints(swept, points, solves=refine)
+    keys = sweep_keys(swept.over, points, breaks)
+    if out is not None:
+        with whole_file(out) as file:
+            if out.suffix == ".csv":
+                csv.writer(file).writerows(sweep_rows(points))
+            else:
+                file.write(json.dumps({"schema": "cosmic-opt/sweep@1", **keys}, allow_nan=False) + "\n")
+    request.output.result("sweep", keys, sweep_text(request.title, swept.over, points, breaks))
     return DONE if any(point.answer.design for point in points) else INFEASIBLE
 
 

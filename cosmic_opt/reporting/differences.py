@@ -4,12 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from cosmic_opt.analysis.sweep import Point, Range, breakpoints
-from cosmic_opt.analysis.what_if import Answer, Difference, Number
+from cosmic_opt.analysis.breakpoints import Breakpoint
+from cosmic_opt.analysis.sweep import Point, Range
+from cosmic_opt.analysis.what_if import Answer, Difference, Number, moved
 from cosmic_opt.psa.domain import Value
 from cosmic_opt.reporting.answers import value_text
 from cosmic_opt.reporting.designs import designs_keys
-from cosmic_opt.reporting.numbers import count_text, exact, table
+from cosmic_opt.reporting.numbers import clip, count_text, exact, table
 from cosmic_opt.reporting.scores import score_keys
 from cosmic_opt.units import Unit, show, show_seconds
 
@@ -75,13 +76,13 @@ def difference_text(title: str, difference: Difference) -> str:
         if old != new:
             rows.append((name, _shown(old, unit), _shown(new, unit), _ratio(old, new)))
     parts = [title, table(("", "baseline", "changed", "change"), rows, right=(1, 2, 3))]
-    moved = [
+    terms = [
         (name, show_seconds(old), show_seconds(new), _signed(new - old))
         for name, (old, new) in difference.terms_s.items()
         if old != new
     ]
-    if moved:
-        parts.append(table(("time by term", "baseline", "changed", "change"), moved, right=(1, 2, 3)))
+    if terms:
+        parts.append(table(("time by term", "baseline", "changed", "change"), terms, right=(1, 2, 3)))
     knobs = [
         (name, _value(difference, name, old), _value(difference, name, new))
         for name, (old, new) in difference.design.items()
@@ -110,15 +111,28 @@ def _ratio(old: Number | None, new: Number | None) -> str:
     return f"{100 * (new - old) / old:+.2f} %" if old and new is not None else ""
 
 
-def sweep_keys(over: Range, points: Sequence[Point]) -> dict[str, object]:
-    """Return the keys of `sweep`: one entry a point, and the pairs of values the best design changes between."""
+def sweep_keys(over: Range, points: Sequence[Point], breaks: Sequence[Breakpoint]) -> dict[str, object]:
+    """Return the keys of `sweep`: one entry a point, and where the best design changes between them."""
     return {
         "over": over.name,
         "points": [
             {"value": point.value, "changed": point.changed, **answer_summary(point.answer)} for point in points
         ],
-        "breakpoints": [{"from": low, "to": high} for low, high in breakpoints(points)],
+        "breakpoints": [
+            {
+                "from": change.low.value,
+                "to": change.high.value,
+                "exact": change.exact,
+                "design_diff": {name: {"from": old, "to": new} for name, (old, new) in _moved(over, change).items()},
+            }
+            for change in breaks
+        ],
     }
+
+
+def _moved(over: Range, change: Breakpoint) -> dict[str, tuple[Value | None, Value | None]]:
+    knobs = moved(change.low.answer.design, change.high.answer.design)
+    return {name: pair for name, pair in knobs.items() if over.name not in (name, name.partition("[")[0])}
 
 
 def sweep_row(point: Point) -> tuple[str, ...]:
@@ -133,12 +147,46 @@ def sweep_row(point: Point) -> tuple[str, ...]:
     )
 
 
-def sweep_text(title: str, over: Range, points: Sequence[Point]) -> str:
+def sweep_text(title: str, over: Range, points: Sequence[Point], breaks: Sequence[Breakpoint]) -> str:
     """Return the table of a sweep and its breakpoints."""
     objective = points[0].answer.outcome.objective.name
     body = table((over.name, "status", objective, "feasible designs", ""), [sweep_row(p) for p in points], right=(2, 3))
-    pairs = [f"{low} and {high}" for low, high in breakpoints(points)]
-    ends = (
-        f"  the best design changes between {'; between '.join(pairs)}" if pairs else "  one design is best throughout"
+    if not breaks:
+        return f"{title}\n\n{body}\n\n  one design is best throughout"
+    rows = [(*_place(change), clip(_knobs(over, change), 100)) for change in breaks]
+    return f"{title}\n\n{body}\n\n{table(('the best design changes', '', 'knobs that move'), rows)}"
+
+
+def _place(change: Breakpoint) -> tuple[str, str]:
+    if change.exact:
+        return f"at {change.high.value}", "exactly"
+    return f"between {change.low.value} and {change.high.value}", ""
+
+
+def _knobs(over: Range, change: Breakpoint) -> str:
+    if not change.low.answer.design:
+        return "the first feasible design"
+    if not change.high.answer.design:
+        return "no feasible design any more"
+    parameter_set = change.low.answer.instance.parameter_set
+    return ", ".join(
+        f"{name} {parameter_set.column(name).show(old)} -> {parameter_set.column(name).show(new)}"
+        for name, (old, new) in _moved(over, change).items()
+        if old is not None and new is not None
     )
-    return f"{title}\n\n{body}\n\n{ends}"
+
+
+def sweep_rows(points: Sequence[Point]) -> list[list[object]]:
+    """Return the sweep as rows of a CSV file, the header first; numbers in base units, an empty cell where none is."""
+    columns = [column.name for column in points[0].answer.instance.parameter_set.columns]
+    objective = points[0].answer.outcome.objective
+    rows: list[list[object]] = [
+        ["value", "status", f"{objective.name} ({objective.unit})", "feasible_designs", *METRIC_UNITS, *columns]
+    ]
+    for point in points:
+        outcome, report = point.answer.outcome, point.answer.report
+        value = None if outcome.value is None else outcome.objective.show(outcome.value)
+        metrics = [None if report is None else report.metrics[name] for name in METRIC_UNITS]
+        knobs = [point.answer.design.get(name) for name in columns]
+        rows.append([point.value, outcome.status.value, value, outcome.feasible_designs, *metrics, *knobs])
+    return rows

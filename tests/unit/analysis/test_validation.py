@@ -7,10 +7,14 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+import cosmic_opt.interop  # noqa: F401 - enters the reader of traces
 from cosmic_opt.analysis.validation import validate, validate_file
 from cosmic_opt.errors import SpecError
 
 GOLDEN = Path(__file__).parents[2] / "golden" / "astrasim_collectives.json"
+WORKLOADS = GOLDEN.with_name("astrasim_workloads.json")
+TRACES = GOLDEN.with_name("traces")
+WORKLOAD: dict[str, Any] = json.loads(WORKLOADS.read_text(encoding="utf-8"))["cases"][0]
 GOOD: dict[str, Any] = json.loads(GOLDEN.read_text(encoding="utf-8"))["cases"][0]
 
 
@@ -19,20 +23,60 @@ def only_row(**changes: Any) -> Any:
     return row
 
 
-def test_every_unaware_row_is_predicted_exactly_and_no_row_is_skipped() -> None:
+def test_every_collective_is_predicted_exactly_and_no_row_is_skipped() -> None:
     report = validate_file(GOLDEN)
     cases = json.loads(GOLDEN.read_text(encoding="utf-8"))["cases"]
     assert [row.id for row in report.rows] == [case["id"] for case in cases]
-    unaware = sum(case["backend"] == "unaware" for case in cases)
     assert (report.summary.format, report.summary.rows) == ("astrasim_collectives", len(cases))
-    assert report.summary.predicted == report.summary.exact == unaware
+    assert report.summary.predicted == report.summary.exact == len(cases)
     assert report.summary.worst_error == 0.0
 
 
-def test_an_aware_row_is_listed_with_a_note() -> None:
-    row = only_row(backend="aware")
+def test_every_workload_is_predicted_exactly_from_its_traces() -> None:
+    report = validate_file(WORKLOADS, traces=TRACES)
+    assert report.summary.format == "astrasim_workloads"
+    assert report.summary.predicted == report.summary.exact == report.summary.rows > 50
+    assert {row.note for row in report.rows} == {None}
+
+
+def workload_row(folder: Path | None = TRACES, **changes: Any) -> Any:
+    data = json.loads(WORKLOADS.read_text(encoding="utf-8"))
+    (row,) = validate({**data, "cases": [data["cases"][0] | changes]}, traces=folder).rows
+    return row
+
+
+def test_a_workload_without_traces_says_what_to_give() -> None:
+    assert "give --traces" in workload_row(None).note
+
+
+@pytest.mark.parametrize(
+    ("changes", "reason"),
+    [
+        ({"workload": "nowhere"}, "no traces of 'nowhere'"),
+        ({"workload": "../traces/g4_fsdp8"}, "not the name of a workload"),
+        ({"workload": ""}, "not the name of a workload"),
+        ({"npus_per_dim": [4]}, "8 traces, the network 4 NPUs"),
+        ({"chunks": "4"}, "chunks"),
+        ({"backend": "half"}, "backend"),
+        ({"topology": ["Ring", "Ring"], "backend": "aware"}, "differ in length"),
+        ({"algorithm_per_dim": []}, "implementation list is empty"),
+        ({"peak_perf_TFLOPS": None}, None),
+    ],
+)
+def test_a_workload_row_that_cannot_be_replayed_says_why(changes: dict[str, Any], reason: str | None) -> None:
+    row = workload_row(**changes)
+    if reason is None:
+        assert row.predicted
+        return
     assert row.predicted is None
-    assert "aware" in row.note
+    assert reason in row.note
+
+
+def test_another_time_that_differs_is_noted() -> None:
+    row = workload_row(exposed_comm_ns_min=5)
+    assert row.error == 0
+    assert "exposed_comm_ns_min is predicted to be" in row.note
+    assert "measured 5" in row.note
 
 
 def test_the_error_is_relative_and_signed() -> None:
@@ -116,7 +160,6 @@ def test_rows_that_are_not_objects_are_listed() -> None:
     [
         ({"rows": [{"id": "a", "value": 1.5}]}, "rows", ["a"]),
         ([{"cycles_ns": 3}], "rows", ["row 0"]),
-        ({"workloads": {}, "cases": [{"id": "w", "time_ns": 4}]}, "astrasim_workloads", ["w"]),
         (
             {"all_reduce_time_us": {"sizes_GB": [0.1, 0.2], "time_us": {"2D": {"SCF": [1.0, 2.0]}}}},
             "themis",
@@ -158,6 +201,14 @@ JUNK = st.recursive(
     lambda children: st.lists(children, max_size=3) | st.dictionaries(st.text(max_size=3), children, max_size=2),
     max_leaves=4,
 )
+
+
+@given(key=st.sampled_from(sorted(WORKLOAD)), value=JUNK)
+@settings(derandomize=True, deadline=None, max_examples=150)
+def test_no_value_of_any_key_breaks_the_report_on_a_workload(key: str, value: Any) -> None:
+    row = workload_row(**{key: value})
+    assert row.predicted is None or math.isfinite(row.predicted)
+    assert row.predicted is not None or row.note
 
 
 @given(key=st.sampled_from(sorted(GOOD)), value=JUNK)

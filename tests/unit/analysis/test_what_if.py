@@ -5,11 +5,12 @@ from itertools import pairwise
 
 import pytest
 
-from cosmic_opt.analysis.sweep import breakpoints, parse_range
+from cosmic_opt.analysis.sweep import parse_range
 from cosmic_opt.api import Problem
 from cosmic_opt.errors import SpecError
 from cosmic_opt.search.memo import Proved, RegionMemo
 from cosmic_opt.search.solve import Outcome, solve
+from cosmic_opt.units import Unit, parse
 from tests.unit.search.spaces import SPACES, SYSTEM1
 
 BASE = SPACES["a budget and a lower limit"]
@@ -101,19 +102,74 @@ def test_a_memo_keeps_the_higher_of_two_bounds() -> None:
     assert memo.recall([b"a", b"b", b"c"]) == [Proved(1, 2, 5), Proved(1, 2, 9), None]
 
 
+def values_of(problem: Problem, over: str, solves: int = 16) -> list[tuple[str, str, bool]]:
+    sweep = problem.sweep(over)
+    found = problem.breakpoints(sweep, list(sweep.points()), solves=solves)
+    return [(change.low.value, change.high.value, change.exact) for change in found]
+
+
 def test_a_sweep_gives_every_optimum_and_the_breakpoints() -> None:
     problem = SYSTEM1.require("sp == 1")
-    points = list(problem.sweep("memory_capacity=10GB,16GB,24GB"))
+    sweep = problem.sweep("memory_capacity=10GB,16GB,24GB")
+    points = list(sweep.points())
     cold = [problem.set(memory_capacity=point.value).solve() for point in points]
     assert [point.answer.outcome.value for point in points] == [outcome.value for outcome in cold]
     pairs = pairwise(cold)
     moved = [left.design.codes.tolist() != right.design.codes.tolist() for left, right in pairs]
     assert [point.changed for point in points[1:]] == moved
-    assert len(breakpoints(points)) == sum(moved)
+    assert len(problem.breakpoints(sweep, points, solves=0)) == sum(moved)
+
+
+def test_a_breakpoint_is_exact_to_the_byte() -> None:
+    problem = SYSTEM1.require("sp == 1")
+    sweep = problem.sweep("memory_capacity=4GB,9GB")
+    found = problem.breakpoints(sweep, list(sweep.points()), solves=40)
+    assert len(found) > 2
+    assert all(change.exact for change in found)
+    for change in found:
+        low, high = (parse(point.value, Unit.BYTES) for point in (change.low, change.high))
+        assert high - low == 1
+        designs = [problem.set(memory_capacity=f"{size} B").solve().design.codes.tolist() for size in (low, high)]
+        assert designs[0] != designs[1]
+    assert (
+        parse(found[0].high.value, Unit.BYTES)
+        == problem.set(memory_capacity="24 GB").optimise("memory_per_npu_cosmic").value
+    )
+    for left, right in pairwise(found):
+        assert left.high.answer.design == right.low.answer.design
+
+
+def test_without_searches_left_a_breakpoint_is_an_interval() -> None:
+    assert values_of(SYSTEM1.require("sp == 1"), "memory_capacity=10GB,24GB", solves=0) == [("10GB", "24GB", False)]
+    few = values_of(SYSTEM1.require("sp == 1"), "memory_capacity=4GB,24GB", solves=3)
+    assert not all(exact for _, _, exact in few)
+    assert [high for _, high, _ in few[:-1]] == sorted(
+        (high for _, high, _ in few[:-1]), key=lambda v: parse(v, Unit.BYTES)
+    )
+
+
+def test_a_coarse_sweep_finds_the_breakpoints_of_the_whole_domain() -> None:
+    problem = SYSTEM1.require("sp == 1")
+    assert values_of(problem, "tp=1,16") == values_of(problem, "tp=1,2,4,8,16")
+    assert values_of(problem, "bandwidth[0]=50GB/s,500GB/s") == values_of(
+        problem, "bandwidth[0]=50GB/s:500GB/s:50GB/s", solves=0
+    )
+
+
+def test_where_only_the_objective_changes_the_interval_is_halved_each_time() -> None:
+    problem = BASE.objective("step_time * network_cost")
+    assert values_of(problem, "peak=1 TFLOPS,100000 TFLOPS", solves=4) == [("1 TFLOPS", "6.2509375 PFLOPS", False)]
+    ((low, high, exact),) = values_of(problem, "peak=1 TFLOPS,100000 TFLOPS", solves=60)
+    assert exact
+    assert parse(high, Unit.FLOP_PER_S) - parse(low, Unit.FLOP_PER_S) == 1
+
+
+def test_names_of_data_have_no_grid() -> None:
+    assert values_of(SYSTEM1.require("sp == 1"), "price_rule=cosmic,libra") in ([], [("cosmic", "libra", False)])
 
 
 def test_a_parameter_can_be_swept() -> None:
-    points = list(BASE.sweep("tp=1,2,4"))
+    points = list(BASE.sweep("tp=1,2,4").points())
     assert [point.answer.design["tp"] for point in points if point.answer.design] == [
         int(point.value) for point in points if point.answer.design
     ]
@@ -121,7 +177,9 @@ def test_a_parameter_can_be_swept() -> None:
 
 def test_a_range_is_equally_spaced_and_reads_back_exactly() -> None:
     assert parse_range("memory_capacity=24GB:192GB:8").values[:3] == ("24 GB", "48 GB", "72 GB")
-    assert parse_range("latency=0 ns:1 us:3").values == ("0", "500 ns", "1 us")
+    assert parse_range("latency=0 ns:1 us:3").values == ("0 ps", "500 ns", "1 us")
+    assert parse_range("bandwidth[3]=50GB/s:220GB/s:50GB/s").values == ("50 GB/s", "100 GB/s", "150 GB/s", "200 GB/s")
+    assert parse_range("npus=2:8:4").values == ("2", "4", "6", "8")
     assert parse_range("tp=1,2, 4").values == ("1", "2", "4")
 
 
@@ -140,6 +198,11 @@ def test_a_range_is_equally_spaced_and_reads_back_exactly() -> None:
         "x=1GB:2 s:3",
         "tp=1:8:-3",
         "x=a:b:3",
+        "x=1GB:9GB:2 s",
+        "x=1GB:9GB:0GB",
+        "x=1GB:9GB:-1GB",
+        "x=9GB:1GB:1GB",
+        "x=1GB:9GB:1.5",
     ],
 )
 def test_a_range_of_another_form_is_refused(text: str) -> None:
@@ -151,4 +214,4 @@ def test_a_range_of_another_form_is_refused(text: str) -> None:
 @pytest.mark.parametrize("over", ["nonsense=1,2", "tp=3,5", "memory_capacity=1 s,2 s", "memory_capacity=-1 GB,2 GB"])
 def test_sweeping_what_does_not_exist_or_cannot_be_is_refused(over: str) -> None:
     with pytest.raises(SpecError):
-        list(BASE.sweep(over))
+        list(BASE.sweep(over).points())

@@ -74,6 +74,15 @@ def test_astra_sim_gives_its_own_nanoseconds_when_its_unit_is_written() -> None:
     assert done.keys["time_ns"] == case["time_ns"]
 
 
+def test_the_aware_profile_makes_messages_wait() -> None:
+    times = [
+        collective("--profile", profile, "--json", algorithm="direct").keys["time_ns"]
+        for profile in ("astra_sim", "astra_sim_aware")
+    ]
+    assert times[0] < times[1]
+    assert "astra_sim_aware" in collective("--profile", "astra_sim_aware").out
+
+
 def test_a_decimal_gigabyte_is_slower_than_astra_sims_unit() -> None:
     decimal, binary = (
         collective("--profile", "astra_sim", "--json", bandwidth=text).keys["time_ns"]

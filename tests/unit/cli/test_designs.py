@@ -103,18 +103,33 @@ def test_an_existing_file_is_kept_unless_forced(tmp_path: Path) -> None:
     assert out.read_text().startswith("dp,sp,tp,pp")
 
 
-def test_a_failure_while_writing_leaves_nothing_behind(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    def full(file: int) -> None:
-        raise OSError(28, "No space left on device")
+def full(file: int) -> None:
+    raise OSError(28, "No space left on device")
 
+
+def test_a_failure_while_sampling_leaves_nothing_behind(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(files.os, "fsync", full)
-    done = run("enumerate", LLAMA, "--out", str(tmp_path / "a.csv"))
+    done = run("sample", LLAMA, "--out", str(tmp_path / "a.csv"))
     assert done.code == 2
     assert "No space left" in done.err
     assert list(tmp_path.iterdir()) == []
 
 
-@pytest.mark.parametrize("name", ["a.txt", "a", ".csv.gz", "nowhere/a.csv", ""])
+def test_a_failure_while_enumerating_keeps_what_can_go_on(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    out = tmp_path / "a.csv"
+    with monkeypatch.context() as patch:
+        patch.setattr(files.os, "fsync", full)
+        done = run("enumerate", LLAMA, "--out", str(out))
+    assert done.code == 2
+    assert "No space left" in done.err
+    assert "--resume" in done.err
+    assert not out.exists()
+    assert run("enumerate", LLAMA, "--out", str(out), "--resume").code == 0
+    assert [path.name for path in tmp_path.iterdir()] == ["a.csv"]
+    assert len(out.read_text().splitlines()) == 969
+
+
+@pytest.mark.parametrize("name", ["a.txt", "a", "a.parquett", "a.json", ".csv.gz", "nowhere/a.csv", ""])
 def test_a_target_that_cannot_be_is_refused_before_any_work(name: str, tmp_path: Path) -> None:
     done = run("enumerate", LLAMA, "--out", str(tmp_path / name))
     assert done.code == 2
@@ -138,3 +153,39 @@ def test_samples_match_the_python_front_door() -> None:
     batch = Problem.load(LLAMA).sample(5, seed=9, distinct=True)
     found = lines(run("sample", LLAMA, "-n", "5", "--seed", "9", "--distinct"))
     assert [point["dp"] for point in batch.points()] == [design["dp"] for design in found]
+
+
+# --- metrics beside designs -----------------------------------------------------------------------------------------
+
+
+def test_metrics_stand_beside_designs_as_simulate_gives_them(tmp_path: Path) -> None:
+    names = "step_time,memory_per_npu,network_cost,total_bandwidth,model_flop_fraction,micro_batches,optimizer"
+    for design in lines(run("sample", LLAMA, "-n", "3", "--with", names)):
+        file = tmp_path / "design.json"
+        file.write_text(json.dumps(design))
+        keys = run("simulate", LLAMA, "--design", str(file), "--json").keys
+        score = keys["metrics"] | keys["breakdown"]
+        added = {name: value for name, value in design.items() if name not in keys["design"]}
+        assert added == {name: score[name] for name in added}
+        assert len(added) == 7
+
+
+def test_every_metric_of_simulate_can_be_asked_for() -> None:
+    keys = run("simulate", LLAMA, "--json").keys
+    names = [*keys["metrics"], *keys["breakdown"], *keys["hidden"]]
+    names.remove("memory_capacity_bytes")  # the same for every design
+    (design,) = lines(run("sample", LLAMA, "--with", ",".join(names)))
+    assert set(names) <= set(design)
+
+
+def test_a_design_that_cannot_run_has_null_times(tmp_path: Path) -> None:
+    """Halving and doubling needs a power of two: without its rule, twelve NPUs cannot run it."""
+    done = run("enumerate", TABLE1, *UNRUNNABLE, "--with", "step_time,memory_per_npu_cosmic")
+    found = lines(done)
+    assert {design["step_time_s"] is None for design in found} == {True, False}
+    assert all(isinstance(design["memory_cosmic_bytes"], int) for design in found)
+    out = tmp_path / "a.csv"
+    assert run("enumerate", TABLE1, *UNRUNNABLE, "--with", "step_time", "--out", str(out)).code == 0
+    with out.open(newline="") as file:
+        shown = [row["step_time_s"] for row in csv.DictReader(file)]
+    assert [text == "" for text in shown] == [design["step_time_s"] is None for design in found]

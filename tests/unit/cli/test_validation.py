@@ -11,6 +11,8 @@ from tests.unit.cli.running import run
 
 GOLDEN = Path(__file__).parents[2] / "golden" / "astrasim_collectives.json"
 
+WORKLOADS = GOLDEN.with_name("astrasim_workloads.json")
+
 
 def write(folder: Path, data: object) -> str:
     file = folder / "rows.json"
@@ -52,10 +54,22 @@ def test_wrong_predictions_are_shown_worst_first(tmp_path: Path) -> None:
     assert "-75 %" in out
 
 
-def test_traces_are_said_not_to_be_read(tmp_path: Path) -> None:
-    done = run("validation", "--rows", str(GOLDEN), "--traces", str(tmp_path))
+def test_workloads_are_replayed_from_their_traces() -> None:
+    done = run("validation", "--rows", str(WORKLOADS), "--traces", str(GOLDEN.with_name("traces")))
     assert done.code == 0
-    assert "not read in this version" in done.err
+    assert "worst 0 %" in done.out
+
+
+def test_without_traces_workloads_ask_for_them() -> None:
+    done = run("validation", "--rows", str(WORKLOADS), "--json")
+    assert done.keys["summary"]["predicted"] == 0
+    assert all("--traces" in row["note"] for row in done.keys["rows"])
+
+
+def test_traces_must_be_a_folder(tmp_path: Path) -> None:
+    done = run("validation", "--rows", str(WORKLOADS), "--traces", str(tmp_path / "nowhere"))
+    assert done.code == 2
+    assert "hint: name a folder" in done.err
 
 
 @pytest.mark.parametrize("data", ["", "[1,", "[]", "{}", "3", '"x"', "[" * 100_000, '{"tp": 8}', "nul"])

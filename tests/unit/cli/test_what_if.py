@@ -2,6 +2,10 @@
 
 from __future__ import annotations
 
+import csv
+import json
+from pathlib import Path
+
 import pytest
 
 from tests.unit.cli.running import run
@@ -40,7 +44,27 @@ def test_a_sweep_lists_every_value_and_where_the_design_changes() -> None:
     assert [point["value"] for point in points] == ["6 GB", "15 GB", "24 GB"]
     values = [point["objective"]["value"] for point in points if point["objective"]["value"] is not None]
     assert values == sorted(values, reverse=True)
-    assert len(done.keys["breakpoints"]) == sum(point["changed"] for point in points)
+    changes = done.keys["breakpoints"]
+    assert len(changes) >= sum(point["changed"] for point in points)
+    assert all(change["exact"] and change["design_diff"] for change in changes)
+    text = run("sweep", NAME, *SMALL, "--over", "memory_capacity=6GB:24GB:3").out
+    assert all(f"at {change['to']} " in text for change in changes)
+    rough = run("sweep", NAME, *SMALL, "--over", "memory_capacity=6GB:24GB:3", "--refine", "0")
+    assert "between 6 GB and 15 GB" in rough.out
+
+
+def test_a_sweep_is_also_written_to_a_file(tmp_path: Path) -> None:
+    table, answer = tmp_path / "sweep.csv", tmp_path / "sweep.json"
+    sweep = ("sweep", NAME, *SMALL, "--over", "bandwidth[3]=50GB/s:200GB/s:50GB/s", "--refine", "2", "--json")
+    done = run(*sweep, "--out", str(table))
+    header, *rows = list(csv.reader(table.read_text(encoding="utf-8").splitlines()))
+    assert [row[0] for row in rows] == ["50 GB/s", "100 GB/s", "150 GB/s", "200 GB/s"]
+    assert [int(row[header.index("bandwidth[3]")]) for row in rows] == [n * 50 * 10**9 for n in (1, 2, 3, 4)]
+    values = [point["objective"]["value"] for point in done.keys["points"]]
+    assert [float(row[header.index("step_time (s)")]) for row in rows] == values
+    assert run(*sweep, "--out", str(table)).code == 2
+    assert run(*sweep, "--out", str(table), "--force").code == 0
+    assert run(*sweep, "--out", str(answer)).keys == json.loads(answer.read_text(encoding="utf-8"))
 
 
 def test_the_front_is_sorted_and_every_point_has_a_design() -> None:
@@ -76,6 +100,8 @@ def test_the_front_is_sorted_and_every_point_has_a_design() -> None:
         ("sweep", NAME, "--over", "memory_capacity=1GB:2GB:1000000"),
         ("sweep", NAME, "--over", "nothing=1,2"),
         ("sweep", NAME, "--over", "tp=3,5,7"),
+        ("sweep", NAME, "--over", "tp=1,2", "--out", "sweep.txt"),
+        ("sweep", NAME, "--over", "tp=1,2", "--refine", "-1"),
         ("sweep", NAME, "--over", "bandwidth[9]=50GB/s,100GB/s"),
         ("pareto", NAME, "--objectives", ""),
         ("pareto", NAME, "--objectives", "step_time"),
