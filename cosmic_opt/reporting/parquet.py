@@ -1,127 +1,150 @@
-"""Designs as a Parquet data set: a folder of parts, each written beside its place and renamed whole.
+"""Designs as Parquet: a folder of parts, each written beside its place and renamed whole, or one file of samples.
 
-A part's name carries the rank of its first design, and every part but the last holds the same number, so that a
-killed run goes on where its last whole part ends, with no design lost or repeated. Columns are dictionary-encoded:
-the stored index is the code, the dictionary holds values in base units or categories.
+A part's name carries the first rank it speaks of and its metadata the rank after the last; parts are cut at multiples
+of one size, so that a killed run goes on where its last whole part ends, with no design lost or repeated. Parameters
+are dictionary-encoded: the stored index is the code, the dictionary holds values in base units or categories.
 """
 
 from __future__ import annotations
 
-import hashlib
 import json
-from collections.abc import Iterator
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from itertools import islice
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 import numpy as np
 
 from cosmic_opt.errors import SpecError, Where
-from cosmic_opt.psa.parameter_set import DesignBatch, ParameterSet
+from cosmic_opt.psa.parameter_set import DesignBatch
+from cosmic_opt.reporting.design_source import Block, spans
+from cosmic_opt.reporting.line_file import Position
+from cosmic_opt.reporting.metric_columns import MetricColumn
 
 if TYPE_CHECKING:
     import pyarrow as pa
 
 PART_DESIGNS = 1 << 18
 MANIFEST = "_cosmic_opt.json"
-SCHEMA = "cosmic-opt/designs@1"
-
-
-def digest_of(parameter_set: ParameterSet) -> str:
-    """Return a hash of what decides which designs there are and their order: columns, values, rules and data."""
-    columns = [(column.name, [str(value) for value in column.values]) for column in parameter_set.columns]
-    rules = [(rule.name, rule.text) for rule in parameter_set.constraints]
-    data = sorted((name, str(value)) for name, value in parameter_set.data.items())
-    return hashlib.sha256(json.dumps([columns, rules, data]).encode()).hexdigest()[:16]
+OUT = Where("--out")
+LAST = b"cosmic_opt.last"
+"""Metadata of a part: the rank after the last that it speaks of."""
 
 
 @dataclass(frozen=True)
 class PartFolder:
-    """A data set being written. `size` is the number of designs of the problem."""
+    """A data set being written, from rank `start` on. `size` is the number of ranks of the problem."""
 
     path: Path
-    parameter_set: ParameterSet
+    manifest: Mapping[str, object]
+    start: int
     size: int
+    chunk: int = PART_DESIGNS
 
-    def open(self, *, resume: bool) -> int:
+    def open(self, *, resume: bool) -> Position:
         """Make the folder, or check that it holds the same problem; return the first rank that is still missing.
 
         Raises:
             SpecError: the folder exists and `resume` is off, holds another problem, or cannot be written.
         """
-        where = Where("--out")
-        digest = digest_of(self.parameter_set)
-        manifest = {"schema": SCHEMA, "problem": digest, "designs": str(self.size), "part": PART_DESIGNS}
+        manifest = {**self.manifest, "part": self.chunk}
         try:
             if not resume or not self.path.exists():
                 self.path.mkdir()
                 (self.path / MANIFEST).write_text(json.dumps(manifest), encoding="utf-8")
-                return 0
+                return Position(self.start, 0, 0)
             found = json.loads((self.path / MANIFEST).read_text(encoding="utf-8"))
+            if found == manifest:
+                return self._reopen()
         except FileExistsError:
             hint = "add --resume to go on with it, or give another name"
-            raise SpecError(f"{str(self.path)!r} exists", where=where, hint=hint) from None
+            raise SpecError(f"{str(self.path)!r} exists", where=OUT, hint=hint) from None
         except (OSError, ValueError) as error:
             reason = getattr(error, "strerror", None) or "it is not a folder of designs"
-            raise SpecError(f"cannot use {str(self.path)!r}: {reason}", where=where, hint="give another name") from None
-        if found != manifest:
-            hint = "the instance, its rules and every option must be those of the first run"
-            raise SpecError(f"{str(self.path)!r} holds the designs of another problem", where=where, hint=hint)
-        return self._clean()
+            hint = "give another name: only a folder that 'enumerate' made can go on"
+            raise SpecError(f"cannot use {str(self.path)!r}: {reason}", where=OUT, hint=hint) from None
+        hint = "the instance, its rules and every option must be those of the first run"
+        raise SpecError(f"{str(self.path)!r} holds the designs of another problem", where=OUT, hint=hint)
 
-    def _clean(self) -> int:
-        """Remove what a killed run left half written; return the rank after the last whole part."""
-        for leftover in self.path.glob(".*.tmp"):
+    def _reopen(self) -> Position:
+        """Remove what a killed run left half written; return where the last whole part ends."""
+        for leftover in self.path.glob(".part-*.tmp"):
             leftover.unlink()
-        ranks = sorted(int(part.stem.partition("-")[2]) for part in self.path.glob("part-*.parquet"))
-        expected = [position * PART_DESIGNS for position in range(len(ranks))]
-        if ranks != expected:
-            missing = next(rank for rank in expected if rank not in ranks)
-            hint = "write to another folder"
-            raise SpecError(f"the part of rank {missing:,} is missing", where=Where("--out"), hint=hint)
-        if not ranks:
-            return 0
-        last = self.path / self._name(ranks[-1])
-        if _rows_of(last) < min(PART_DESIGNS, self.size - ranks[-1]):
-            last.unlink()  # a run with a smaller --limit ended inside this part
-            return ranks[-1]
-        return min(self.size, ranks[-1] + PART_DESIGNS)
+        names = sorted(part.name for part in self.path.glob("part-*.parquet"))
+        expected = list(islice(spans(self.start, self.size, self.chunk), len(names)))
+        for at, name in enumerate(names):
+            if at >= len(expected) or name != self._name(expected[at][0]):
+                where, hint = Where(str(self.path / name)), "move it away, or write to another folder"
+                raise SpecError("a part is missing before this one, or it is none of ours", where=where, hint=hint)
+        rank, designs = self.start, 0
+        for name, (_, end) in zip(names, expected, strict=True):
+            last, rows = _ranks_and_rows(self.path / name)
+            if last < end:  # a run with a smaller --limit ended inside this part: it is written again
+                return Position(rank, designs, designs + rows)
+            rank, designs = end, designs + rows
+        return Position(rank, designs, designs)
 
     @staticmethod
     def _name(rank: int) -> str:
         return f"part-{rank:020d}.parquet"
 
-    def write(self, rank: int, batch: DesignBatch) -> None:
-        """Write the part that starts at `rank`: whole, or not at all.
+    def add(self, block: Block, designs: int) -> None:
+        """Write the part of a block: whole, or not at all. There are `designs` before it.
 
         Raises:
             SpecError: the folder cannot be written, or the disk is full.
         """
-        import pyarrow.parquet as parquet  # half a second to load
+        del designs  # each part counts its own
+        table = arrow_table(block.batch, block.metrics).replace_schema_metadata({LAST: str(block.last)})
+        hint = "free some space and add --resume: whole parts are kept"
+        write_whole(table, self.path / self._name(block.first), hint)
 
-        temporary = self.path / f".{self._name(rank)}.tmp"
-        try:
-            parquet.write_table(arrow_table(batch), temporary, compression="zstd", write_statistics=False)
-            temporary.replace(self.path / self._name(rank))
-        except OSError as error:
-            temporary.unlink(missing_ok=True)
-            hint = "free some space and add --resume: whole parts are kept"
-            raise SpecError(
-                f"cannot write to {str(self.path)!r}: {error.strerror or error}", where=Where("--out"), hint=hint
-            ) from None
+    def finish(self) -> None:
+        """Nothing is left to do: every part is in its place."""
+
+    def discard(self) -> None:
+        """Remove what was begun: there is no design."""
+        for part in (*self.path.glob("part-*.parquet"), self.path / MANIFEST):
+            part.unlink()
+        self.path.rmdir()
 
 
-def _rows_of(path: Path) -> int:
+def write_whole(table: pa.Table, path: Path, hint: str) -> None:
+    """Write a table beside its place and move it there.
+
+    Raises:
+        SpecError: the folder cannot be written, or the disk is full.
+    """
+    import pyarrow.parquet as parquet  # half a second to load
+
+    temporary = path.with_name(f".{path.name}.tmp")
+    try:
+        parquet.write_table(table, temporary, compression="zstd", write_statistics=False)
+        temporary.replace(path)
+    except OSError as error:
+        temporary.unlink(missing_ok=True)
+        raise SpecError(f"cannot write {str(path)!r}: {error.strerror or error}", where=OUT, hint=hint) from None
+
+
+def _ranks_and_rows(path: Path) -> tuple[int, int]:
+    """Return the rank after the last that a part speaks of, and its number of designs.
+
+    Raises:
+        SpecError: the file is no part of ours.
+    """
     import pyarrow.parquet as parquet
 
     try:
-        return int(parquet.ParquetFile(path).metadata.num_rows)
-    except (OSError, ValueError):
-        return 0
+        metadata = parquet.read_metadata(path)
+        return int(metadata.metadata[LAST]), int(metadata.num_rows)
+    except (OSError, ValueError, KeyError, TypeError):
+        hint = "remove it and add --resume: it is written again"
+        raise SpecError("this is not a whole part of ours", where=Where(str(path)), hint=hint) from None
 
 
-def arrow_table(batch: DesignBatch) -> pa.Table:
-    """Return designs as an Arrow table with dictionary columns."""
+def arrow_table(batch: DesignBatch, metrics: Sequence[MetricColumn] = ()) -> pa.Table:
+    """Return designs as an Arrow table: dictionary columns, then metrics, null where not known."""
     import pyarrow as pa
 
     arrays = []
@@ -129,12 +152,5 @@ def arrow_table(batch: DesignBatch) -> pa.Table:
         narrow = np.int8 if len(column.values) <= 127 else np.int32
         codes = pa.array(batch.codes[:, position].astype(narrow))
         arrays.append(pa.DictionaryArray.from_arrays(codes, pa.array(list(column.values))))
-    return pa.Table.from_arrays(arrays, names=list(batch.parameter_set.positions))
-
-
-def parts(start: int, stop: int) -> Iterator[tuple[int, int]]:
-    """Yield the (first, last + 1) ranks of the parts between two ranks; parts start at multiples of their size."""
-    while start < stop:
-        end = min(stop, (start // PART_DESIGNS + 1) * PART_DESIGNS)
-        yield start, end
-        start = end
+    arrays += [pa.array(column.values, mask=~column.known) for column in metrics]
+    return pa.Table.from_arrays(arrays, names=[*batch.parameter_set.positions, *(column.name for column in metrics)])

@@ -6,10 +6,12 @@ import csv
 import json
 from pathlib import Path
 
+import pyarrow.parquet as parquet
 import pytest
 
 from cosmic_opt.api import Problem
-from cosmic_opt.cli import files
+from cosmic_opt.cli import designs, files
+from cosmic_opt.reporting.line_file import Position
 from tests.unit.cli.running import Done, run
 
 LLAMA = "llama3-405b/h100-16k"
@@ -160,12 +162,13 @@ def test_samples_match_the_python_front_door() -> None:
 
 def test_metrics_stand_beside_designs_as_simulate_gives_them(tmp_path: Path) -> None:
     names = "step_time,memory_per_npu,network_cost,total_bandwidth,model_flop_fraction,micro_batches,optimizer"
-    for design in lines(run("sample", LLAMA, "-n", "3", "--with", names)):
+    plain = lines(run("sample", LLAMA, "-n", "3"))
+    for design, measured in zip(plain, lines(run("sample", LLAMA, "-n", "3", "--with", names)), strict=True):
         file = tmp_path / "design.json"
         file.write_text(json.dumps(design))
         keys = run("simulate", LLAMA, "--design", str(file), "--json").keys
         score = keys["metrics"] | keys["breakdown"]
-        added = {name: value for name, value in design.items() if name not in keys["design"]}
+        added = {name: value for name, value in measured.items() if name not in design}
         assert added == {name: score[name] for name in added}
         assert len(added) == 7
 
@@ -179,13 +182,115 @@ def test_every_metric_of_simulate_can_be_asked_for() -> None:
 
 
 def test_a_design_that_cannot_run_has_null_times(tmp_path: Path) -> None:
-    """Halving and doubling needs a power of two: without its rule, twelve NPUs cannot run it."""
-    done = run("enumerate", TABLE1, *UNRUNNABLE, "--with", "step_time,memory_per_npu_cosmic")
-    found = lines(done)
+    """Without the rule of the world size, most degrees do not fill the network."""
+    asked = ("sample", LLAMA, "--without", "world_size", "-n", "500", "--with", "step_time,memory_per_npu")
+    found = lines(run(*asked))
     assert {design["step_time_s"] is None for design in found} == {True, False}
-    assert all(isinstance(design["memory_cosmic_bytes"], int) for design in found)
-    out = tmp_path / "a.csv"
-    assert run("enumerate", TABLE1, *UNRUNNABLE, "--with", "step_time", "--out", str(out)).code == 0
-    with out.open(newline="") as file:
-        shown = [row["step_time_s"] for row in csv.DictReader(file)]
-    assert [text == "" for text in shown] == [design["step_time_s"] is None for design in found]
+    assert all(isinstance(design["memory_bytes"], int) for design in found)
+    table, store = tmp_path / "a.csv", tmp_path / "a.parquet"
+    assert run(*asked, "--out", str(table)).code == run(*asked, "--out", str(store)).code == 0
+    with table.open(newline="") as file:
+        assert [row["step_time_s"] == "" for row in csv.DictReader(file)] == [d["step_time_s"] is None for d in found]
+    stored = parquet.read_table(store).to_pylist()
+    assert [row["step_time_s"] for row in stored] == [design["step_time_s"] for design in found]
+    assert [row["dp"] for row in stored] == [design["dp"] for design in found]
+
+
+# --- going on -------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("suffix", [".jsonl", ".csv"])
+def test_files_that_go_on_after_a_token_add_up_to_the_whole(suffix: str, tmp_path: Path) -> None:
+    whole, first, second = (tmp_path / f"{name}{suffix}" for name in ("whole", "first", "second"))
+    assert run("enumerate", LLAMA, "--out", str(whole)).code == 0
+    keys = run("enumerate", LLAMA, "--out", str(first), "--limit", "100", "--json").keys
+    assert keys["designs"] == 100
+    last = run("enumerate", LLAMA, "--out", str(second), "--resume-after", keys["resume_after"], "--json").keys
+    assert (last["designs"], last["resume_after"]) == (868, None)
+    lines_of = [path.read_text().splitlines() for path in (whole, first, second)]
+    header = int(suffix == ".csv")
+    assert lines_of[0] == lines_of[1] + lines_of[2][header:]
+
+
+def test_a_token_of_a_filtered_run_goes_on_after_its_last_design() -> None:
+    rule = ("--require", "step_time <= 6 s")
+    whole = run("enumerate", LLAMA, *rule).out.splitlines()
+    first = run("enumerate", LLAMA, *rule, "--limit", "7")
+    token = first.err.rsplit(maxsplit=1)[-1]
+    rest = run("enumerate", LLAMA, *rule, "--resume-after", token)
+    assert first.out.splitlines() + rest.out.splitlines() == whole
+
+
+@pytest.mark.parametrize("suffix", [".jsonl", ".csv"])
+def test_a_stopped_file_goes_on_after_its_last_whole_block(suffix: str, tmp_path: Path) -> None:
+    """Stopped by hand: three blocks written down, a fourth half written."""
+    problem = Problem.load(LLAMA)
+    source, out = problem.designs("step_time"), tmp_path / f"a{suffix}"
+    asked = ("enumerate", LLAMA, "--with", "step_time", "--out", str(out))
+    assert run(*asked).code == 0
+    expected = out.read_text()
+    out.unlink()
+    sink = designs._sink(source, out, 0)
+    assert sink.open(resume=False) == Position(0, 0, 0)
+    for at, block in enumerate(source.blocks(0, 300, 100)):
+        sink.add(block, 100 * at)
+    with (tmp_path / f".a{suffix}.part").open("a") as file:
+        file.write('{"dp": 8, "sp"')
+    assert run(*asked, "--resume").code == 0
+    assert out.read_text() == expected
+    assert [path.name for path in tmp_path.iterdir()] == [out.name]
+
+
+HOSTILE: dict[str, tuple[tuple[str, ...], str]] = {
+    "unknown metric": (("enumerate", "--with", "step_tme"), "did you mean 'step_time'"),
+    "unknown metric of a sample": (("sample", "--with", "memory"), "unknown metric"),
+    "no metric": (("sample", "--with", ""), "a name is empty"),
+    "an empty name": (("enumerate", "--with", "step_time,,memory_per_npu"), "a name is empty"),
+    "a metric twice": (("enumerate", "--with", "step_time,step_time_s"), "asked for twice"),
+    "a parameter as a metric": (("enumerate", "--with", "tp"), "unknown metric 'tp'"),
+    "no limit": (("enumerate", "--limit", "0"), "--limit"),
+    "a negative limit": (("enumerate", "--limit", "-5"), "--limit"),
+    "a limit that is no number": (("enumerate", "--limit", "many"), "--limit"),
+    "an empty token": (("enumerate", "--resume-after", ""), "not a token"),
+    "a token of letters": (("enumerate", "--resume-after", "abc-def"), "not a token"),
+    "a token of foreign digits": (("enumerate", "--resume-after", "\u0665-abc"), "not a token"),
+    "an endless token": (("enumerate", "--resume-after", "9" * 100_000 + "-abc"), "not a token"),
+    "a token of another problem": (("enumerate", "--resume-after", "5-0123456789abcdef"), "another problem"),
+    "a misspelt extension": (("enumerate", "--out", "a.parqet"), "no known format"),
+    "a folder nobody may write": (("enumerate", "--out", "/proc/a.parquet"), "cannot use"),
+    "a file nobody may write": (("enumerate", "--out", "/proc/a.jsonl"), "cannot write"),
+    "a sample nobody may write": (("sample", "--out", "/proc/a.parquet"), "cannot write"),
+    "no such folder": (("enumerate", "--out", "nowhere/a.parquet"), "no folder"),
+    "a name too long": (("enumerate", "--out", "x" * 300 + ".csv"), "cannot"),
+    "resume without a file": (("enumerate", "--resume"), "goes on with a file"),
+    "no samples": (("sample", "-n", "0"), "--number"),
+    "more samples than any": (("sample", "-n", "1000000000000000000000"), "at most"),
+    "a foreign folder": (("enumerate", "--out", "foreign.parquet", "--resume"), "cannot use"),
+    "an existing folder": (("enumerate", "--out", "foreign.parquet"), "exists"),
+    "a folder for a file": (("enumerate", "--out", "folder.csv"), "is a folder"),
+    "a state of another problem": (("enumerate", "--out", "other.csv", "--resume"), "another problem"),
+    "a state that is none": (("enumerate", "--out", "broken.csv", "--resume"), "not a state of ours"),
+    "a part that is gone": (("enumerate", "--out", "gone.csv", "--resume"), "not a state of ours"),
+}
+
+
+@pytest.mark.parametrize("case", HOSTILE)
+def test_hostile_input_is_refused_with_a_hint(case: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    for folder in ("foreign.parquet", "folder.csv"):
+        Path(folder).mkdir()
+    Path("foreign.parquet/mine.txt").write_text("mine")
+    Path(".broken.csv.state").write_text("not json")
+    Path(".gone.csv.state").write_text("[]")
+    Path(".other.csv.state").write_text('{"manifest": {}, "rank": "1", "designs": "1", "bytes": 5}')
+    before = sorted(path.name for path in tmp_path.rglob("*"))
+    (command, *options), words = HOSTILE[case]
+    done = run(command, LLAMA, *options)
+    assert (done.code, done.out) in ((2, ""), (4, "")), done
+    assert words in done.err
+    assert "hint:" in done.err
+    assert sorted(path.name for path in tmp_path.rglob("*")) == before
+
+
+def test_a_huge_limit_is_everything() -> None:
+    assert len(lines(run("enumerate", LLAMA, "--limit", "9" * 30))) == 968
