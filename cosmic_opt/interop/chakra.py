@@ -15,8 +15,13 @@ from cosmic_opt.interop import wire
 from cosmic_opt.interop.wire import FIXED32, FIXED64, LENGTH, VARINT, WireError
 from cosmic_opt.simulation.replay.trace import Kind, Operation
 
-MOST_OPERATIONS = 2**21
+MOST_OPERATIONS = 2**20
+MOST_DEPENDENCIES = 2**23
 """Of one trace; more are refused while reading."""
+MOST_PER_OPERATION = 2**16
+LONGEST_TEXT = 200
+"""Limits of one operation: its dependencies; the bytes of a name that are kept, and of any other text."""
+MOST_DIMS = 64
 
 NODE_ID, NODE_NAME, NODE_TYPE, NODE_CTRL_DEPS, NODE_DATA_DEPS, NODE_DURATION, NODE_ATTR = 1, 2, 3, 4, 5, 7, 10
 INVALID, METADATA, MEM_LOAD, MEM_STORE, COMP, COMM_SEND, COMM_RECV, COMM_COLL = range(8)
@@ -51,6 +56,8 @@ LIST_VALUES = 1
 
 NUMBERS = frozenset({"num_ops", "tensor_size", "comm_type", "comm_size", "comm_src", "comm_dst", "comm_tag"})
 READ = NUMBERS | {"is_cpu_op", "pg_name", "involved_dim"}
+READ_BYTES = frozenset(name.encode() for name in READ)
+NAME_TAG = ATTR_NAME << 3 | LENGTH
 
 Value = int | float | str | tuple[bool, ...]
 
@@ -86,7 +93,7 @@ def read_trace(path: Path | str) -> tuple[Operation, ...]:
 def read_operations(stream: BinaryIO, name: str) -> tuple[Operation, ...]:
     """Return the operations of an open trace; errors call it `name`."""
     operations = dict[int, Operation]()
-    offset = -1
+    offset, dependencies = -1, 0
     for index, (offset, body) in enumerate(wire.messages(stream, name)):
         try:
             if index == 0:
@@ -98,10 +105,10 @@ def read_operations(stream: BinaryIO, name: str) -> tuple[Operation, ...]:
         except WireError as error:
             raise wire.refused(name, error, offset) from error
         operations[operation.id] = operation
-        if len(operations) > MOST_OPERATIONS:
-            raise LimitError(
-                "the trace has too many operations", where=Where(file=name), hint=f"at most {MOST_OPERATIONS:,}"
-            )
+        dependencies += len(operation.dependencies)
+        if len(operations) > MOST_OPERATIONS or dependencies > MOST_DEPENDENCIES:
+            hint = f"at most {MOST_OPERATIONS:,} operations with {MOST_DEPENDENCIES:,} dependencies"
+            raise LimitError("the trace is too large", where=Where(file=name, key=f"byte {offset}"), hint=hint)
     if offset < 0:
         raise wire.refused(name, WireError("the file is empty", 0))
     _check_dependencies(operations, name)
@@ -133,10 +140,11 @@ def _node(body: bytes) -> _Node:
         if number == NODE_ATTR and kind == LENGTH:
             _attribute(node, body, start, end)
         elif number in (NODE_CTRL_DEPS, NODE_DATA_DEPS):
-            values = [start] if kind == VARINT else list(wire.packed(body, start, end))
-            node.dependencies.extend(values)
+            node.dependencies.extend([start] if kind == VARINT else wire.packed(body, start, end, MOST_PER_OPERATION))
+            if len(node.dependencies) > MOST_PER_OPERATION:
+                raise WireError(f"an operation has more than {MOST_PER_OPERATION} dependencies", 0)
         elif number == NODE_NAME and kind == LENGTH:
-            node.name = wire.text(body, start, end)
+            node.name = body[start : min(end, start + LONGEST_TEXT)].decode("utf-8", errors="replace")
         elif number in (NODE_ID, NODE_TYPE, NODE_DURATION):
             if kind != VARINT:
                 raise WireError(f"field {number} of a node is not a number", start)
@@ -150,11 +158,13 @@ def _node(body: bytes) -> _Node:
 
 
 def _attribute(node: _Node, body: bytes, start: int, end: int) -> None:
-    """Enter one AttributeProto, if a replay reads it."""
+    """Enter one AttributeProto, if a replay reads it; by far most of a trace's bytes are in others."""
+    if end - start > 2 and body[start] == NAME_TAG and body[start + 2 : start + 2 + body[start + 1]] not in READ_BYTES:
+        return
     name = ""
     for number, kind, first, last in wire.fields(body, start, end):
         if number == ATTR_NAME and kind == LENGTH:
-            name = wire.text(body, first, last)
+            name = wire.text(body, first, last, LONGEST_TEXT)
         elif name in READ:
             node.attributes[name] = _value(body, number, kind, first, last)
 
@@ -162,7 +172,7 @@ def _attribute(node: _Node, body: bytes, start: int, end: int) -> None:
 def _value(body: bytes, number: int, kind: int, first: int, last: int) -> Value:
     """Return the value of an attribute in field `number` of its `oneof`."""
     if number == ATTR_STRING and kind == LENGTH:
-        return wire.text(body, first, last)
+        return wire.text(body, first, last, LONGEST_TEXT)
     if number == ATTR_BOOL_LIST and kind == LENGTH:
         return tuple(_flags(body, first, last))
     if number in REALS and kind in (FIXED64, FIXED32):
@@ -181,7 +191,7 @@ def _value(body: bytes, number: int, kind: int, first: int, last: int) -> Value:
 def _flags(body: bytes, start: int, end: int) -> Iterator[bool]:
     for number, kind, first, last in wire.fields(body, start, end):
         if number == LIST_VALUES:
-            values = [first] if kind == VARINT else wire.packed(body, first, last)
+            values = [first] if kind == VARINT else wire.packed(body, first, last, MOST_DIMS)
             yield from (bool(value) for value in values)
 
 
@@ -191,6 +201,7 @@ def _operation(node: _Node) -> Operation:
         raise WireError(f"operation {node.id} has the unknown type {node.type}", 0)
     kind = KINDS[node.type]
     communicates = kind in (Kind.COLLECTIVE, Kind.SEND, Kind.RECEIVE)
+    ends = {Kind.SEND: "comm_dst", Kind.RECEIVE: "comm_src"}
     return Operation(
         id=node.id,
         kind=kind,
@@ -203,8 +214,8 @@ def _operation(node: _Node) -> Operation:
         collective=_collective(node) if kind is Kind.COLLECTIVE else "",
         group=_group(node),
         involved_dims=_involved(node),
-        peer=_number(node, "comm_dst" if kind is Kind.SEND else "comm_src") if communicates else 0,
-        tag=_number(node, "comm_tag"),
+        peer=_number(node, ends[kind]) if kind in ends else 0,
+        tag=_number(node, "comm_tag") if kind in ends else 0,
     )
 
 

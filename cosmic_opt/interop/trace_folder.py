@@ -22,7 +22,7 @@ from cosmic_opt.simulation.replay.trace import WORKLOAD_READERS, Operation, Trac
 
 TRACE_NAME = re.compile(r".*\.(\d{1,7})\.et")
 MOST_TRACES = 2**16
-MOST_OPERATIONS = 2**22
+MOST_OPERATIONS = 2**21
 """Of all traces together; more are refused while reading."""
 MOST_GROUP_BYTES = 2**26
 GROUPS_FILE = "comm_groups.json"

@@ -35,6 +35,8 @@ Field = tuple[int, int, int, int]
 
 def varint(data: bytes, position: int, end: int) -> tuple[int, int]:
     """Return the unsigned integer at `position` and the position after it."""
+    if position < end and data[position] < 128:  # by far most of them
+        return data[position], position + 1
     value = shift = 0
     start = position
     while position < end:
@@ -80,16 +82,21 @@ def fields(data: bytes, start: int, end: int) -> Iterator[Field]:
         position += size
 
 
-def packed(data: bytes, start: int, end: int) -> Iterator[int]:
-    """Yield the varints of a packed list."""
+def packed(data: bytes, start: int, end: int, most: int) -> Iterator[int]:
+    """Yield the varints of a packed list of at most `most` entries."""
     position = start
-    while position < end:
+    for _ in range(most + 1):
+        if position == end:
+            return
         value, position = varint(data, position, end)
         yield value
+    raise WireError(f"a list has more than {most} entries", start)
 
 
-def text(data: bytes, start: int, end: int) -> str:
-    """Return the string in data[start:end]."""
+def text(data: bytes, start: int, end: int, longest: int) -> str:
+    """Return the string in data[start:end], which has at most `longest` bytes."""
+    if end - start > longest:
+        raise WireError(f"a text of {end - start} bytes is longer than {longest}", start)
     try:
         return data[start:end].decode("utf-8")
     except UnicodeDecodeError as error:

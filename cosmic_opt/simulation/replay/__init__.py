@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from cosmic_opt.simulation.replay.machine import RemoteMemory, ReplayMachine
-from cosmic_opt.simulation.replay.replay import NpuTimes, ReplayResult, replay
+from cosmic_opt.simulation.replay.run import NpuTimes, ReplayResult, replay
 from cosmic_opt.simulation.replay.trace import WORKLOAD_READERS, Kind, Operation, TraceWorkload
 
 __all__ = [

@@ -16,6 +16,8 @@ from cosmic_opt.simulation.collective.astra_sim.run import MOST_CHUNKS, MOST_EVE
 from cosmic_opt.simulation.collective.astra_sim.schedule import Phase, Schedule
 from cosmic_opt.simulation.replay.machine import ReplayMachine
 
+_Asked = tuple[str, int, tuple[bool, ...] | None, bool]
+"""Collective, comm_size in bytes, involved dimensions, and whether a communicator group names the members."""
 Plans = tuple[tuple[Phase, ...], tuple[Phase, ...]]
 
 
@@ -38,7 +40,9 @@ class UnawareCollectives:
     fabric: Fabric = field(init=False)
     turns: dict[tuple[int, str], Counter[int]] = field(default_factory=dict)
     finishes: dict[tuple[object, ...], IntArray] = field(default_factory=dict)
-    edges: dict[tuple[int, ...], tuple[Edges, bytes]] = field(default_factory=dict)
+    edges: dict[tuple[int, ...], tuple[Edges, int]] = field(default_factory=dict)
+    cases: dict[_Asked, AstraCase] = field(default_factory=dict)
+    shapes: dict[bytes, int] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
         self.fabric = fabric_of(self.machine.case(next(iter(self.machine.algorithms)), 0))
@@ -57,37 +61,46 @@ class UnawareCollectives:
             InfeasibleError: ASTRA-sim does not end on this collective.
             LimitError: it has too many events.
         """
-        case = self.machine.case(collective, size_bytes, flags, grouped=members.listed)
+        asked = (collective, size_bytes, flags, members.listed)
         origin = min(starts)
         pattern = np.array(starts, dtype=np.int64) - origin
         if members.listed and len(members.npus) < self.machine.npus:
-            relative = self._group_finish(case, members.npus, pattern)
+            relative = self._group_finish(asked, members.npus, pattern)
         else:
-            relative = self._machine_finish(case, members.npus, pattern)
+            relative = self._machine_finish(asked, members.npus, pattern)
         finishes: list[int] = (relative + origin).tolist()
         return finishes
 
-    def _group_finish(self, case: AstraCase, npus: tuple[int, ...], pattern: IntArray) -> IntArray:
+    def _case(self, asked: _Asked) -> AstraCase:
+        if asked not in self.cases:
+            collective, size_bytes, flags, listed = asked
+            case = self.machine.case(collective, size_bytes, flags, grouped=listed)
+            case.refuse_failures()
+            self.cases[asked] = case
+        return self.cases[asked]
+
+    def _group_finish(self, asked: _Asked, npus: tuple[int, ...], pattern: IntArray) -> IntArray:
         """A group smaller than the machine is one flat ring; groups with equal edges take equal times."""
         if npus not in self.edges:
             edges = self.fabric.edges(npus)
-            self.edges[npus] = edges, edges.latency_ns.tobytes() + edges.bytes_per_ns.tobytes()
+            content = edges.latency_ns.tobytes() + edges.bytes_per_ns.tobytes()
+            self.edges[npus] = edges, self.shapes.setdefault(content, len(self.shapes))
         edges, shape = self.edges[npus]
-        key = (case.collective, case.size_bytes, shape, pattern.tobytes())
+        key = (asked, shape, pattern.tobytes())
         if key not in self.finishes:
-            case.refuse_failures()
+            case = self._case(asked)
             fold = edges.circulant and not pattern.any()
             plans = group_plan(case, edges.folded() if fold else edges)
             self.finishes[key] = _run(case, plans, pattern)
         return self.finishes[key]
 
-    def _machine_finish(self, case: AstraCase, npus: tuple[int, ...], pattern: IntArray) -> IntArray:
+    def _machine_finish(self, asked: _Asked, npus: tuple[int, ...], pattern: IntArray) -> IntArray:
+        case = self._case(asked)
         turns = self.turns.setdefault((npus[0], case.collective), Counter())
         trees = self._trees(case)
         parities = tuple(turns[dim] % 2 for dim in trees)
-        key = (case.collective, case.size_bytes, case.involved_dims, bool(case.groups), pattern.tobytes(), parities)
+        key = (asked, parities, pattern.tobytes())
         if key not in self.finishes:
-            case.refuse_failures()
             plans = machine_plan(case, self.fabric, fold=not pattern.any(), turns=turns)
             self.finishes[key] = _run(case, plans, pattern)
         for dim, visits in trees.items():

@@ -60,16 +60,17 @@ def test_a_workload_without_traces_says_what_to_give() -> None:
         ({"backend": "half"}, "backend"),
         ({"topology": ["Ring", "Ring"], "backend": "aware"}, "differ in length"),
         ({"algorithm_per_dim": []}, "implementation list is empty"),
-        ({"peak_perf_TFLOPS": None}, None),
     ],
 )
-def test_a_workload_row_that_cannot_be_replayed_says_why(changes: dict[str, Any], reason: str | None) -> None:
+def test_a_workload_row_that_cannot_be_replayed_says_why(changes: dict[str, Any], reason: str) -> None:
     row = workload_row(**changes)
-    if reason is None:
-        assert row.predicted
-        return
     assert row.predicted is None
     assert reason in row.note
+
+
+def test_without_a_peak_recorded_times_are_replayed() -> None:
+    row = workload_row(peak_perf_TFLOPS=None)
+    assert 0 < row.predicted < row.measured
 
 
 def test_another_time_that_differs_is_noted() -> None:
@@ -88,7 +89,7 @@ def test_the_error_is_relative_and_signed() -> None:
 def test_a_missing_key_is_named(key: str) -> None:
     (row,) = validate({"cases": [{name: value for name, value in GOOD.items() if name != key}]}).rows
     assert row.predicted is None
-    assert repr(key) in row.note
+    assert repr(key) in str(row.note)
 
 
 @pytest.mark.parametrize(
@@ -142,7 +143,7 @@ def test_a_crash_of_astra_sim_is_explained(changes: dict[str, Any], reason: str)
 def test_a_row_without_a_measurement_is_still_predicted() -> None:
     (row,) = validate({"cases": [{name: value for name, value in GOOD.items() if name != "time_ns"}]}).rows
     assert row.predicted == GOOD["time_ns"]
-    assert "time_ns" in row.note
+    assert "time_ns" in str(row.note)
 
 
 def test_a_wrong_first_npu_is_noted() -> None:
@@ -204,7 +205,7 @@ JUNK = st.recursive(
 
 
 @given(key=st.sampled_from(sorted(WORKLOAD)), value=JUNK)
-@settings(derandomize=True, deadline=None, max_examples=150)
+@settings(derandomize=True, deadline=None, max_examples=50)
 def test_no_value_of_any_key_breaks_the_report_on_a_workload(key: str, value: Any) -> None:
     row = workload_row(**{key: value})
     assert row.predicted is None or math.isfinite(row.predicted)

@@ -16,8 +16,10 @@ from cosmic_opt.simulation.collective.astra_sim.aware.state import State
 
 TOPOLOGIES = {"ring": layout.RING, "fully_connected": layout.FULLY_CONNECTED, "switch": layout.SWITCH}
 MOST_NPUS = 4096
-MOST_HOPS = 2**28
+MOST_HOPS = 2**27
 """Of all messages of a simulation together."""
+MOST_STREAMS = 2**22
+"""Chunks times NPUs of one collective."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,6 +73,10 @@ class LinkEngine:
         Raises:
             LimitError: the simulation has too many messages.
         """
+        if chunks * len(npus) > MOST_STREAMS:
+            raise LimitError(
+                f"{chunks} chunks on {len(npus)} NPUs are too many to simulate", hint=f"at most {MOST_STREAMS} together"
+            )
         sends = program.sends if program.kind != layout.TREE else 2
         self._reserve(sends * chunks * len(npus), max(program.sizes_bytes), max(program.work_ns))
         streams = len(npus) * chunks
@@ -82,7 +88,7 @@ class LinkEngine:
         }
         state, instance = self.state, bases["instances"]
         state.instances[instance] = (
-            *(bases["rows"], len(npus), chunks, servers, self._program(program)),
+            *(bases["rows"], len(npus), chunks, min(servers, chunks), self._program(program)),
             *(bases["streams"], bases["arrived"], first_tree),
         )
         rows = slice(bases["rows"], bases["rows"] + len(npus))

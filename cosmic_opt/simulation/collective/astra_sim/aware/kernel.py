@@ -125,7 +125,7 @@ def _transmit(state: State, message: int, now: int) -> None:
 @jit
 def start_row(state: State, instance: int, position: int, now: int) -> None:
     """One NPU issues a collective: its first chunks start, as many as it has servers."""
-    for _ in range(min(state.instances[instance, SERVERS], state.instances[instance, CHUNKS])):
+    for _ in range(state.instances[instance, SERVERS]):
         _start_next(state, instance, position, now)
 
 

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass
-from itertools import cycle, islice
+from itertools import islice, repeat
 
 from cosmic_opt.errors import InfeasibleError
 from cosmic_opt.simulation.collective.astra_sim.algorithms import Costs, halving_doubling_messages
@@ -77,6 +78,14 @@ def _halving_doubling(collective: str, members: int, data_bytes: int, costs: Cos
     return Program(EXCHANGE, 1, len(messages), 0, offsets, sizes, work)
 
 
+def _packets(plain: int, odd: int, even: int, window: int, group: int) -> Iterator[int]:
+    """Yield the work of packets for ever: `window` plain ones, `group` of an odd round, and so for an even round."""
+    while True:
+        for reduced in (odd, even):
+            yield from repeat(plain, window)
+            yield from repeat(reduced, group)
+
+
 def _direct(collective: str, members: int, data_bytes: int, costs: Costs, window: int, *, subgroup: bool) -> Program:
     """One message to every other NPU, in an all-reduce twice; packets are reduced or not in a fixed pattern."""
     peers = members - 1
@@ -84,8 +93,8 @@ def _direct(collective: str, members: int, data_bytes: int, costs: Costs, window
     rounds = 2 if collective == "all_reduce" else 1
     plain, more = costs.delay_ns, costs.delay_ns + costs.reduction_ns(size)
     group = window * peers if subgroup else window
-    odd = [plain] * window + [more if collective in ("all_reduce", "reduce_scatter") else plain] * group
-    even = [plain] * window + [more if collective == "reduce_scatter" else plain] * group
-    work = tuple(islice(cycle(odd + even), window + rounds * peers))
+    odd = more if collective in ("all_reduce", "reduce_scatter") else plain
+    even = more if collective == "reduce_scatter" else plain
+    work = tuple(islice(_packets(plain, odd, even, window, group), window + rounds * peers))
     gate = peers if collective == "all_reduce" else 0
     return Program(SHIFT, window, rounds * peers, gate, tuple(range(1, members)), (size,), work)

@@ -8,13 +8,13 @@ from operator import add
 
 import numpy as np
 
-from cosmic_opt.errors import InfeasibleError, LimitError, SpecError
+from cosmic_opt.errors import InfeasibleError, SpecError
 from cosmic_opt.simulation.collective.astra_sim.algorithms import LATEST_NS, Costs
 from cosmic_opt.simulation.collective.astra_sim.aware.engine import LinkEngine
 from cosmic_opt.simulation.collective.astra_sim.aware.programs import Program, collective_program
 from cosmic_opt.simulation.collective.astra_sim.case import AstraCase, parse_implementation
 from cosmic_opt.simulation.collective.astra_sim.plan import SUBGROUP_DELAY_NS, cut
-from cosmic_opt.simulation.collective.astra_sim.run import MOST_CHUNKS, AstraTiming, bytes_per_ns
+from cosmic_opt.simulation.collective.astra_sim.run import AstraTiming, bytes_per_ns
 from cosmic_opt.simulation.collective.astra_sim.schedule import Phase
 
 
@@ -31,8 +31,6 @@ def run_aware_case(case: AstraCase) -> AstraTiming:
     npus = case.npus_per_dim[0]
     groups = case.groups or (tuple(range(npus)),)
     chunks = cut(case).count
-    if chunks > MOST_CHUNKS:
-        raise LimitError(f"{chunks} chunks are too many to simulate", hint=f"at most {MOST_CHUNKS}")
     for group in groups:
         program = case_program(case, len(group))
         number = engine.add(program, group, chunks, case.active_chunks)

@@ -31,7 +31,7 @@ INSTANCE, POSITION, CHUNK, STARTED, INSERTED, SENT, WAITING, FREE, ARRIVED, PEND
 """Columns of a stream: one chunk of a collective on one NPU. `PENDING` and `EARLY` count a tree's children."""
 
 ROWS, MEMBERS, CHUNKS, SERVERS, PROGRAM, STREAMS, FLAGS, FIRST_TREE = range(8)
-"""Columns of an instance: one collective."""
+"""Columns of an instance: one collective; never more servers than chunks."""
 
 NPU, NEXT, LEFT = range(3)
 """Columns of a row: one NPU of an instance, its next chunk, and how many are not finished."""

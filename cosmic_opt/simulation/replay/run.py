@@ -20,7 +20,7 @@ from cosmic_opt.simulation.replay.trace import Kind, Operation, TraceWorkload
 NS_PER_US = 1000
 SHORTEST_NS = 1
 """What an operation without a recorded duration takes when durations are replayed."""
-MOST_OPERATIONS = 2**22
+MOST_OPERATIONS = 2**21
 
 
 @dataclass(frozen=True, slots=True)
