@@ -68,7 +68,8 @@ def read_device(entry: Entry, beside: Path) -> Device:
     """Return the device that `entry` names or holds."""
     root, _ = open_part("devices", entry, beside)
     fields = root.fields(
-        required=("name", "peak", "memory_bandwidth", "memory_capacity"), optional=("schema", "source")
+        required=("name", "peak", "memory_bandwidth", "memory_capacity"),
+        optional=("schema", "source", "aliases", "kernels", "fabric"),
     )
     units = {"peak": Unit.FLOP_PER_S, "memory_bandwidth": Unit.BYTES_PER_S, "memory_capacity": Unit.BYTES}
     numbers = {key: positive(fields[key], unit) for key, unit in units.items()}

@@ -1,0 +1,332 @@
+"""Device files as the calibrated models read them: kernel and fabric constants, found under any spelling."""
+
+from __future__ import annotations
+
+import math
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from functools import cache
+from pathlib import Path
+
+from cosmic_opt.catalog.parts import positive
+from cosmic_opt.catalog.store import data_root, display, read_text, shared_names
+from cosmic_opt.errors import SpecError, Where, nearest
+from cosmic_opt.psa.document import Entry, expect_schema, read_yaml
+from cosmic_opt.system.hardware.device import (
+    OPERAND_BYTES,
+    AttentionConstants,
+    CollectiveLibrary,
+    Device,
+    FabricConstants,
+    GemmConstants,
+    KindFactors,
+    Protocol,
+    RooflineConstants,
+    TileLibrary,
+)
+from cosmic_opt.units import TICKS_PER_SECOND, Unit
+
+KERNEL_LIBRARY = "gpu-kernels"
+COLLECTIVE_LIBRARY = "nccl"
+ROOFLINE_KEYS = ("efficiency", "memory_fraction", "launch", "knee", "throttle")
+GEMM_KEYS = ("simple", "tile", "sustained")
+ATTENTION_KEYS = ("efficiency", "prefill_launch", "decode_launch", "decode_doubling", "decode_memory_fraction")
+FABRIC_TIMES = ("base", "hop", "startup", "inter_node", "inter_node_doubling")
+FABRIC_FITTED = ("base", "hop", "efficiency", "startup")
+FABRIC_KEYS = (
+    *("like", "source", "link", "gpus_per_domain", *FABRIC_TIMES, "efficiency", "in_switch_fraction"),
+    *("in_switch_gpus", "pair_all_to_all", "peer_share", "nic", "nic_efficiency", "rail_parallel"),
+)
+IN_SWITCH_GPUS = 5
+"""Below five ranks the ring is at least as fast as reduction in the switch: (1 + 1/n) S against 2 (n-1)/n S."""
+MOST_LIKE = 4
+
+
+def load_device(name: str, *, where: Where | None = None) -> Device:
+    """Return the device a name, an alias or the path of a file means; spelling, case and separators do not matter.
+
+    Raises:
+        SpecError: no such device (the nearest names are given), or a file without kernel constants.
+    """
+    if name.endswith((".yaml", ".yml")):
+        return _read(Path(name))
+    index = device_aliases()
+    found = index.get(_plain(name))
+    if found is None:
+        known = [*shared_names("devices"), *_spelled().values()]
+        raise SpecError(f"unknown device {name!r}", where=where, hint=nearest(name, known))
+    return _shipped(found)
+
+
+@cache
+def device_aliases() -> Mapping[str, str]:
+    """Return the device of every known spelling, the spelling reduced to lower-case letters and digits."""
+    return {plain: device for plain, (_, device) in _index().items()}
+
+
+def _spelled() -> Mapping[str, str]:
+    return {plain: spelled for plain, (spelled, _) in _index().items()}
+
+
+@cache
+def _index() -> Mapping[str, tuple[str, str]]:
+    index: dict[str, tuple[str, str]] = {}
+    for device in shared_names("devices"):
+        root = _root(data_root() / "instances" / "_devices" / f"{device}.yaml")
+        fields = root.mapping()
+        if "kernels" not in fields:
+            continue
+        spellings = [device, *(entry.text() for entry in (fields["aliases"].items() if "aliases" in fields else []))]
+        for spelled in spellings:
+            index[_plain(spelled)] = (spelled, device)
+    return index
+
+
+def _plain(name: str) -> str:
+    return re.sub(r"[^a-z0-9]", "", name.lower())
+
+
+@cache
+def _shipped(name: str) -> Device:
+    return _read(data_root() / "instances" / "_devices" / f"{name}.yaml")
+
+
+def _root(path: Path) -> Entry:
+    root = read_yaml(read_text(path), display(path))
+    expect_schema(root, "device")
+    return root
+
+
+@dataclass(frozen=True)
+class _Chain:
+    """A section of a device and the same section of the devices it is like, nearest first."""
+
+    sections: tuple[Mapping[str, Entry], ...]
+    devices: tuple[str, ...]
+
+    def find(self, key: str, group: str | None = None) -> Entry | None:
+        """Return the nearest entry of a key, in a group of the section if one is named."""
+        for fields in self.sections:
+            if group is not None:
+                fields = fields[group].mapping() if group in fields else {}
+            if key in fields:
+                return fields[key]
+        return None
+
+    def get(self, key: str, group: str | None = None) -> Entry:
+        found = self.find(key, group)
+        if found is None:
+            owner = next(iter(self.sections[0].values()))
+            name = key if group is None else f"{group}.{key}"
+            raise owner.fail(f"the constant {name!r} is missing", "give it, or name a device with 'like:'")
+        return found
+
+    def own(self, keys: tuple[str, ...], group: str | None = None) -> bool:
+        """Tell whether the device itself gives all of these constants."""
+        fields = self.sections[0]
+        if group is not None:
+            fields = fields[group].mapping() if group in fields else {}
+        return all(key in fields for key in keys)
+
+
+def _chain(root: Entry, section: str, keys: tuple[str, ...]) -> _Chain:
+    fields = root.mapping()
+    sections, devices = [], [fields["name"].text()]
+    while True:
+        here = fields[section].fields(required=("source",), optional=keys)
+        sections.append(here)
+        if "like" not in here:
+            return _Chain(tuple(sections), tuple(devices))
+        like = here["like"].text()
+        if like not in shared_names("devices") or len(sections) > MOST_LIKE:
+            raise here["like"].fail(f"no device {like!r} to inherit from", nearest(like, shared_names("devices")))
+        fields = _root(data_root() / "instances" / "_devices" / f"{like}.yaml").mapping()
+        devices.append(like)
+        if section not in fields:
+            raise here["like"].fail(f"{like!r} has no {section!r} section", "name a device that has one")
+
+
+def _read(path: Path) -> Device:
+    root = _root(path)
+    fields = root.fields(
+        required=("name", "peak", "memory_bandwidth", "memory_capacity"),
+        optional=("schema", "source", "aliases", "kernels", "fabric"),
+    )
+    if "kernels" not in fields:
+        raise root.fail("the device has no kernel constants", "give it a 'kernels:' section, see a100-80")
+    kernels = _chain(root, "kernels", ("like", "source", "sms", "power_w", "peaks", "gemm", "attention"))
+    fabric = _chain(root, "fabric", FABRIC_KEYS) if "fabric" in fields else None
+    extrapolates = [
+        group for group, keys in (("gemm", GEMM_KEYS), ("attention", ATTENTION_KEYS)) if not kernels.own(keys, group)
+    ]
+    if fabric is not None and not fabric.own(FABRIC_FITTED):
+        extrapolates.append("fabric")
+    return Device(
+        name=fields["name"].text(),
+        aliases=tuple(entry.text() for entry in (fields["aliases"].items() if "aliases" in fields else [])),
+        sms=kernels.get("sms").integer(low=1, high=10**6),
+        memory_bytes=float(positive(fields["memory_capacity"], Unit.BYTES)),
+        memory_bytes_per_s=float(positive(fields["memory_bandwidth"], Unit.BYTES_PER_S)),
+        power_w=_number(kernels.find("power_w"), 0.0, high=1e6),
+        peak_flop_per_s=_peaks(fields["peak"], kernels),
+        gemm=_gemm(kernels),
+        attention=_attention(kernels),
+        fabric=None if fabric is None else _fabric(fabric),
+        extrapolates=tuple(extrapolates),
+    )
+
+
+def _number(entry: Entry | None, default: float | None = None, *, low: float = 0.0, high: float = 1e3) -> float:
+    """Return a plain finite number in [low, high]."""
+    if entry is None:
+        assert default is not None, "a constant without a default is asked for with get()"
+        return default
+    value = entry.value
+    if isinstance(value, bool) or not isinstance(value, int | float) or not math.isfinite(value):
+        raise entry.fail(f"expected a number, found {value!r}", "write a plain number such as 0.85")
+    if not low <= value <= high:
+        raise entry.fail(f"{value} is out of range", f"allowed: {low:g} to {high:g}")
+    return float(value)
+
+
+def _fraction(entry: Entry) -> float:
+    return _number(entry, low=1e-6, high=2.0)
+
+
+def _seconds(entry: Entry) -> float:
+    ticks = entry.quantity(Unit.TIME)
+    if not 0 <= ticks <= TICKS_PER_SECOND:
+        raise entry.fail(f"{entry.value!r} is out of range", "allowed: 0 to 1 s")
+    return ticks / TICKS_PER_SECOND
+
+
+def _peaks(bf16: Entry, kernels: _Chain) -> Mapping[str, float]:
+    """Return dense peaks; 16-bit formats share the file's `peak`, others are the device's own only."""
+    peaks = {name: float(positive(bf16, Unit.FLOP_PER_S)) for name in ("bf16", "fp16")}
+    own = kernels.sections[0].get("peaks")
+    for name, entry in (own.mapping() if own is not None else {}).items():
+        if name not in OPERAND_BYTES:
+            raise entry.fail(f"unknown precision {name!r}", nearest(name, OPERAND_BYTES))
+        peaks[name] = float(positive(entry, Unit.FLOP_PER_S))
+    return peaks
+
+
+@cache
+def _library(name: str) -> Mapping[str, Entry]:
+    path = data_root() / "instances" / "_libraries" / f"{name}.yaml"
+    root = read_yaml(read_text(path), display(path))
+    expect_schema(root, "library")
+    return root.mapping()
+
+
+def _gemm(kernels: _Chain) -> GemmConstants:
+    shared = _library(KERNEL_LIBRARY)["gemm"].mapping()
+    return GemmConstants(
+        simple=_roofline(kernels.get("simple", "gemm")),
+        tile=_roofline(kernels.get("tile", "gemm")),
+        library=TileLibrary(
+            tiles=tuple(
+                (tile.items()[0].integer(low=1), tile.items()[1].integer(low=1)) for tile in shared["tiles"].items()
+            ),
+            splits=tuple(split.integer(low=1) for split in shared["splits"].items()),
+            split_k_min=shared["split_k_min"].integer(low=1),
+            prologue_k=_number(shared["prologue_k"], high=1e5),
+            edge=_number(shared["edge"], high=1e4),
+            wave_share=_number(shared["wave_share"], high=1.0),
+        ),
+        sustained=_sustained(kernels),
+        relative=_fractions(kernels.find("relative", "gemm")),
+        throttle_from_s=_seconds(shared["throttle_from"]),
+        throttle_full_s=_seconds(shared["throttle_full"]),
+        group_rows=shared["group_rows"].integer(low=1),
+        group_efficiency=_fraction(shared["group_efficiency"]),
+    )
+
+
+def _roofline(entry: Entry) -> RooflineConstants:
+    fields = entry.fields(required=ROOFLINE_KEYS)
+    return RooflineConstants(
+        efficiency=_fraction(fields["efficiency"]),
+        memory_fraction=_fraction(fields["memory_fraction"]),
+        launch_s=_seconds(fields["launch"]),
+        knee=_number(fields["knee"], low=1.0, high=100.0),
+        throttle=_number(fields["throttle"], high=10.0),
+    )
+
+
+def _fractions(entry: Entry | None) -> Mapping[str, float]:
+    return {} if entry is None else {name: _fraction(value) for name, value in entry.mapping().items()}
+
+
+def _sustained(kernels: _Chain) -> Mapping[str, float]:
+    """Return sustained fractions; an inherited one shrinks with the root of a lower power limit.
+
+    Source: dynamic power grows about with the square of the clock near the limit (P ~ f V^2, V nearly constant).
+    """
+    values = _fractions(kernels.get("sustained", "gemm"))
+    owner = next(fields for fields in kernels.sections if "gemm" in fields and "sustained" in fields["gemm"].mapping())
+    power, rated = _number(kernels.find("power_w"), 0.0, high=1e6), _number(owner.get("power_w"), 0.0, high=1e6)
+    scale = min(1.0, math.sqrt(power / rated)) if power and rated else 1.0
+    return {name: value * scale for name, value in values.items()}
+
+
+def _attention(kernels: _Chain) -> AttentionConstants:
+    shared = _library(KERNEL_LIBRARY)["attention"].mapping()
+    own = {key: kernels.get(key, "attention") for key in ATTENTION_KEYS}
+    return AttentionConstants(
+        efficiency=_fraction(own["efficiency"]),
+        prefill_launch_s=_seconds(own["prefill_launch"]),
+        traffic=_number(shared["traffic"], high=100.0),
+        tile_rows=shared["tile_rows"].integer(low=1),
+        backward_flops=_number(shared["backward_flops"], high=10.0),
+        backward_efficiency=_fraction(shared["backward_efficiency"]),
+        decode_launch_s=_seconds(own["decode_launch"]),
+        decode_doubling_s=_seconds(own["decode_doubling"]),
+        decode_context=shared["decode_context"].integer(low=1),
+        decode_memory_fraction=_fraction(own["decode_memory_fraction"]),
+    )
+
+
+def _fabric(chain: _Chain) -> FabricConstants:
+    times = {key: _seconds(chain.get(key)) for key in FABRIC_TIMES}
+    switch, rails = chain.find("in_switch_fraction"), chain.find("rail_parallel")
+    return FabricConstants(
+        link_bytes_per_s=float(positive(chain.get("link"), Unit.BYTES_PER_S)),
+        gpus_per_domain=chain.get("gpus_per_domain").integer(low=1, high=10**6),
+        base_s=times["base"],
+        hop_s=times["hop"],
+        efficiency=_fraction(chain.get("efficiency")),
+        startup_s=times["startup"],
+        in_switch_fraction=None if switch is None or switch.value == "none" else _fraction(switch),
+        in_switch_gpus=IN_SWITCH_GPUS,
+        pair_all_to_all=_number(chain.find("pair_all_to_all"), 1.0, low=1e-6, high=1.0),
+        peer_share=_number(chain.find("peer_share"), 1.0, low=1e-6, high=1.0),
+        nic_bytes_per_s=float(positive(chain.get("nic"), Unit.BYTES_PER_S)),
+        nic_efficiency=_fraction(chain.get("nic_efficiency")),
+        inter_node_s=times["inter_node"],
+        inter_node_doubling_s=times["inter_node_doubling"],
+        rail_parallel=rails is None or rails.flag(),
+        library=_collectives(),
+    )
+
+
+def _collectives() -> CollectiveLibrary:
+    shared = _library(COLLECTIVE_LIBRARY)
+    protocols = []
+    for entry in shared["protocols"].items():
+        fields = entry.fields(required=("name", "bandwidth_share", "startup_share"))
+        shares = (_fraction(fields["bandwidth_share"]), _number(fields["startup_share"], high=1.0))
+        protocols.append(Protocol(fields["name"].text(), *shares))
+    kinds = {}
+    for name, entry in shared["kinds"].mapping().items():
+        fields = entry.fields(required=("latency", "hop", "bandwidth"))
+        kinds[name] = KindFactors(*(_number(fields[key], high=10.0) for key in ("latency", "hop", "bandwidth")))
+    return CollectiveLibrary(tuple(protocols), kinds, _number(shared["sharpness"], low=1.0, high=100.0))
+
+
+def with_domain(device: Device, gpus: int) -> Device:
+    """Return the device in scale-up domains of another size."""
+    if device.fabric is None:
+        raise SpecError(f"{device.name!r} has no fabric", hint="give its file a 'fabric:' section")
+    return replace(device, fabric=replace(device.fabric, gpus_per_domain=gpus))
