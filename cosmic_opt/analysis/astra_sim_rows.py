@@ -90,14 +90,13 @@ def predict_workload(record: Row, measured: float | None, traces: Traces | None)
 
 
 def _difference(record: Row, result: ReplayResult) -> str | None:
-    exposed = [npu.exposed_communication_ns for npu in result.npus]
-    predicted = {
-        "first_npu_time_ns": result.first_npu_time_ns,
-        "exposed_comm_ns_max": max(exposed),
-        "exposed_comm_ns_min": min(exposed),
-        "compute_busy_ns_max": max(npu.compute_ns for npu in result.npus),
-        "compute_busy_ns_min": min(npu.compute_ns for npu in result.npus),
-    }
+    predicted = {"first_npu_time_ns": result.first_npu_time_ns}
+    for name, times in (
+        ("exposed_comm", [npu.exposed_communication_ns for npu in result.npus]),
+        ("compute_busy", [npu.compute_ns for npu in result.npus]),
+        ("comm_busy", [npu.communication_ns for npu in result.npus]),
+    ):
+        predicted[f"{name}_ns_max"], predicted[f"{name}_ns_min"] = max(times), min(times)
     wrong = [
         f"{key} is predicted to be {value}, measured {record[key]}"
         for key, value in predicted.items()

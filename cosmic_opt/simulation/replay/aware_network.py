@@ -77,11 +77,11 @@ class AwareNetwork:
     def _completed(self, output: Output) -> Sequence[Completion]:
         if output.collective is not None:
             owner = self.owners[output.collective][output.token]
-            return [Completion(output.time_ns, output.time_ns, *owner)]
+            return [Completion(output.time_ns, output.registered_ns, *owner)]
         sender, turn = self.senders.pop(output.token)
-        done = [Completion(output.time_ns, output.time_ns, *sender)]
+        done = [Completion(output.time_ns, output.registered_ns, *sender)]
         if turn in self.waiting:
-            done.append(Completion(output.time_ns, output.time_ns, *self.waiting.pop(turn)))
+            done.append(Completion(output.time_ns, output.registered_ns, *self.waiting.pop(turn)))
         else:
             self.arrived.add(turn)
         return done

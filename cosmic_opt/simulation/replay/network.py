@@ -100,7 +100,8 @@ class UnawareNetwork:
             return ()
         starts = [call.starts[npu] for npu in members.npus]
         finishes = self.collectives.finish(asked[0], asked[1], members, asked[2], starts)
-        last_step_ns = SUBGROUP_DELAY_NS if members.listed else self.machine.endpoint_delay_ns
+        smaller = members.listed and len(members.npus) < self.machine.npus
+        last_step_ns = SUBGROUP_DELAY_NS if smaller else self.machine.endpoint_delay_ns
         return [
             Completion(finish, finish - last_step_ns, *call.owners[npu])
             for npu, finish in zip(members.npus, finishes, strict=True)

@@ -8,6 +8,8 @@ from enum import IntEnum
 
 from cosmic_opt.simulation.replay.trace import Kind, Operation
 
+COMMUNICATION = frozenset({Kind.COLLECTIVE, Kind.SEND, Kind.RECEIVE})
+
 
 class Slot(IntEnum):
     """What an operation holds while it runs: one of each per NPU. A `FREE` one (receive, skipped) holds nothing."""
@@ -35,10 +37,30 @@ class Npu:
         self.remaining = len(self.operations)
         self.finished_ns = 0
         self.compute_ns = 0
+        self.communication_ns = 0
         self.running = 0
+        self._talking = 0
+        self._talking_since_ns = 0
         for index, count in enumerate(self.missing):
             if count == 0:
                 heapq.heappush(self.ready[self.slots[index]], index)
+
+    def begin(self, index: int, now: int) -> None:
+        """Note that an operation is issued."""
+        self.running += 1
+        if self.operations[index].kind in COMMUNICATION:
+            self._talking += 1
+            if self._talking == 1:
+                self._talking_since_ns = now
+
+    def end(self, index: int, now: int) -> None:
+        """Note that an operation is complete, and release what it holds."""
+        self.running -= 1
+        if self.operations[index].kind in COMMUNICATION:
+            self._talking -= 1
+            if self._talking == 0:
+                self.communication_ns += now - self._talking_since_ns
+        self.release(index)
 
     def release(self, index: int) -> None:
         """Mark an operation done: its slot is free, and what waited only for it is ready."""

@@ -25,10 +25,15 @@ MOST_OPERATIONS = 2**21
 
 @dataclass(frozen=True, slots=True)
 class NpuTimes:
-    """When one NPU finishes, and how long its GPU computes; exposed communication is the rest, idle time included."""
+    """When one NPU finishes, how long its GPU computes, and how long any communication of it is under way.
+
+    A receive is under way from when it is posted. Exposed communication is all time without computation, idle
+    time included.
+    """
 
     finish_ns: int
     compute_ns: int
+    communication_ns: int
 
     @property
     def exposed_communication_ns(self) -> int:
@@ -71,7 +76,7 @@ def replay(workload: TraceWorkload, machine: ReplayMachine) -> ReplayResult:
         raise LimitError(f"the workload has {workload.operations:,} operations", hint=f"at most {MOST_OPERATIONS:,}")
     run = _Replay(workload, machine)
     run.run()
-    times = tuple(NpuTimes(npu.finished_ns, npu.compute_ns) for npu in run.npus)
+    times = tuple(NpuTimes(npu.finished_ns, npu.compute_ns, npu.communication_ns) for npu in run.npus)
     return ReplayResult(times, workload.operations)
 
 
@@ -103,8 +108,7 @@ class _Replay:
             if not self.events:
                 break
             now, _, _, npu, index = heapq.heappop(self.events)
-            self.npus[npu].running -= 1
-            self.npus[npu].release(index)
+            self.npus[npu].end(index, now)
             self._issue(npu, now)
             self.npus[npu].finished_ns = now
         for rank, state in enumerate(self.npus):
@@ -120,7 +124,7 @@ class _Replay:
 
     def _issue(self, npu: int, now: int) -> None:
         for index in self.npus[npu].take(self.skipped[npu]):
-            self.npus[npu].running += 1
+            self.npus[npu].begin(index, now)
             operation = self.npus[npu].operations[index]
             if operation.kind in (Kind.SEND, Kind.RECEIVE):
                 self._message(npu, index, operation, now)

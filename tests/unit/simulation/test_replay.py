@@ -64,6 +64,8 @@ def test_astra_sims_own_times_to_the_nanosecond(row: dict[str, Any]) -> None:
     assert result.first_npu_time_ns == row["first_npu_time_ns"]
     assert (max(exposed), min(exposed)) == (row["exposed_comm_ns_max"], row["exposed_comm_ns_min"])
     assert max(npu.compute_ns for npu in result.npus) == row["compute_busy_ns_max"]
+    busy = [npu.communication_ns for npu in result.npus]
+    assert (max(busy), min(busy)) == (row["comm_busy_ns_max"], row["comm_busy_ns_min"])
 
 
 def test_an_all_gather_follows_the_computation_it_needs() -> None:
@@ -114,6 +116,21 @@ def test_a_send_holds_the_slot_until_arrival_and_a_receive_holds_none() -> None:
     first = [send(1, 1, 50), send(2, 1, 20), receive(3, 1, 10)]
     second = [receive(1, 0, 50), receive(2, 0, 20), send(3, 0, 10)]
     assert finishes(first, second) == [270, 270]
+
+
+@pytest.mark.parametrize("profile", ["astra_sim", "astra_sim_aware"])
+def test_of_two_completions_at_one_time_the_one_scheduled_first_counts_first(profile: str) -> None:
+    """At 1000 ns a computation frees operation 3 before the all-gather, scheduled 5 ns ago, frees 9 and the slot."""
+    machine = replace(PAIR, latency_ns=(940.0,), profile=profile)
+    rank = [compute(1, 1), gather(2, 50), gather(3, 50, 1), gather(9, 990, 2)]
+    last = [gather(2, 50), gather(3, 50), gather(9, 990)]
+    assert finishes(rank, last, machine=machine) == [1000 + 1000 + 1940] * 2
+
+
+def test_communication_is_under_way_while_a_receive_is_open() -> None:
+    ranks = ((compute(1, 2), send(2, 1, 50, 1)), (receive(1, 0, 50),))
+    times = replay(TraceWorkload(ranks, {}), PAIR).npus
+    assert [npu.communication_ns for npu in times] == [150, 2150]
 
 
 def test_a_message_waits_for_its_receive() -> None:

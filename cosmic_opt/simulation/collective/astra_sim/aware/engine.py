@@ -24,9 +24,13 @@ MOST_STREAMS = 2**22
 
 @dataclass(frozen=True, slots=True)
 class Output:
-    """What is complete at `time_ns`: a member of a collective, or (collective None) the message `token`."""
+    """What is complete at `time_ns`: a member of a collective, or (collective None) the message `token`.
+
+    The event that completes it was scheduled at `registered_ns`.
+    """
 
     time_ns: int
+    registered_ns: int
     collective: int | None
     token: int
     """Position of the member in its collective, or the message's token."""
@@ -55,7 +59,7 @@ class LinkEngine:
             programs=np.zeros((0, 8), dtype=np.int64),
             pool=np.zeros(0, dtype=np.int64),
             links=np.zeros(links, dtype=np.int64),
-            outputs=np.zeros((1024, 3), dtype=np.int64),
+            outputs=np.zeros((1024, 4), dtype=np.int64),
             network=np.array([kind, npus], dtype=np.int64),
             rates=np.array([bytes_per_ns, latency_ns], dtype=np.float64),
         )
@@ -137,14 +141,14 @@ class LinkEngine:
                 hint=f"at most {MOST_HOPS:,} messages times hops, and {LATEST_NS:,} ns",
             )
 
-    def _output(self, time_ns: int, row: int, token: int) -> Output:
+    def _output(self, time_ns: int, row: int, token: int, registered_ns: int) -> Output:
         if row < 0:
-            return Output(time_ns, None, token)
+            return Output(time_ns, registered_ns, None, token)
         instance, position = self.row_owners[row]
         self.unfinished[instance] -= 1
         if self.unfinished[instance] == 0:
             self._give_back(instance)
-        return Output(time_ns, instance, position)
+        return Output(time_ns, registered_ns, instance, position)
 
     def _give_back(self, instance: int) -> None:
         """Every member has finished: its arrays may be used again."""

@@ -222,7 +222,9 @@ def _finish(state: State, stream: int, now: int) -> None:
     if state.rows[row, NEXT] < state.instances[instance, CHUNKS]:
         _start_next(state, instance, fields[POSITION], now)
     elif state.rows[row, LEFT] == 0:
-        report(state, now, row, -1)
+        program = state.programs[state.instances[instance, PROGRAM]]
+        last = 0 if program[KIND] == TREE else fields[INSERTED] - 1
+        report(state, now, state.pool[program[WORK] + last], row, -1)
 
 
 @jit
@@ -232,7 +234,8 @@ def _arrive(state: State, message: int, now: int) -> None:
     state.free[state.meta[FREE_MESSAGES]] = message
     state.meta[FREE_MESSAGES] += 1
     if stream < 0:
-        report(state, now, -1, turn)
+        hop = int(state.rates[1] + state.messages[message, SIZE] / state.rates[0])
+        report(state, now, hop, -1, turn)
         return
     fields = state.streams[stream]
     if turn >= 0:

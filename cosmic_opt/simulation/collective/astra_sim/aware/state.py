@@ -115,11 +115,12 @@ def _before(heap: IntArray, first: int, second: int) -> bool:
 
 
 @jit
-def report(state: State, time: int, row: int, token: int) -> None:
-    """Put out that a row of a collective, or a message of the workload, is complete."""
+def report(state: State, time: int, work: int, row: int, token: int) -> None:
+    """Put out that a row of a collective, or a message of the workload, is complete by an event `work` long."""
     count = state.meta[OUTPUTS]
     state.outputs[count, 0] = time
     state.outputs[count, 1] = row
     state.outputs[count, 2] = token
+    state.outputs[count, 3] = time - work
     state.meta[OUTPUTS] = count + 1
     state.meta[OUTPUT_TIME] = time
