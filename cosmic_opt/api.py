@@ -339,17 +339,20 @@ class Problem:
 
         return what_if(self.instance, changed.instance, seed=seed, budget=budget)
 
-    def pareto(self, quantity: str) -> ParetoFront:
-        """Return the exact front of `step_time` against a structural quantity: `problem.pareto("network_cost")`.
+    def pareto(self, *quantities: str, budget: Budget | None = None) -> ParetoFront:
+        """Return the exact front of `step_time` against one or two structural quantities.
+
+        `problem.pareto("network_cost")`, `problem.pareto("network_cost", "memory_per_npu")`. A spent budget leaves the
+        front of the regions closed by then.
 
         Raises:
-            SpecError: an unknown or a simulated quantity.
+            SpecError: an unknown or a simulated quantity, or two that both depend on the network's options.
             LimitError: too many structural combinations, or too many points.
         """
         from cosmic_opt.search.pareto import pareto_front
 
-        problem = self.objective("step_time * network_cost") if quantity == "network_cost" else self
-        return pareto_front(problem.instance, quantity)
+        problem = self.objective("step_time * network_cost") if "network_cost" in quantities else self
+        return pareto_front(problem.instance, *quantities, budget=budget)
 
     def sweep(self, over: str, *, seed: int = 0) -> Sweep:
         """Return the sweep of a datum or parameter; its `points()` are solved one by one.

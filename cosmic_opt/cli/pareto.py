@@ -1,4 +1,4 @@
-"""`pareto`: the exact front of the step time against a structural quantity."""
+"""`pareto`: the exact front of the step time against one or two structural quantities."""
 
 from __future__ import annotations
 
@@ -6,9 +6,11 @@ from typing import Annotated
 
 import typer
 
-from cosmic_opt.cli.exits import DONE, INFEASIBLE
+from cosmic_opt.cli.exits import DONE, INFEASIBLE, LIMIT
 from cosmic_opt.cli.options import Request, problem_command
+from cosmic_opt.cli.time_limit import seconds_of
 from cosmic_opt.errors import SpecError, Where
+from cosmic_opt.search.budget import Budget
 
 FIRST = "step_time"
 
@@ -16,29 +18,36 @@ FIRST = "step_time"
 def pareto(
     request: Request,
     objectives: Annotated[
-        str, typer.Option("--objectives", metavar="A,B", help="step_time and one of network_cost, total_bandwidth, ...")
+        str,
+        typer.Option(
+            "--objectives", metavar="A,B[,C]", help="step_time and one or two of network_cost, memory_per_npu, ..."
+        ),
     ] = "step_time,network_cost",
+    time_limit: Annotated[
+        str | None, typer.Option("--time-limit", metavar="TIME", help="Stop after 60, '90 s' or '5 min'.")
+    ] = None,
 ) -> int:
-    """List every design that no other beats in one objective without losing in the other, with a proof."""
-    from cosmic_opt.reporting.fronts import front_keys, front_text  # numba takes a second to load
+    """List every design that no other beats in one objective without losing in another, with a proof."""
+    from cosmic_opt.reporting.fronts import front_keys, front_status, front_text  # numba takes a second to load
 
-    front = request.problem.pareto(second_objective(objectives))
+    budget = Budget(None if time_limit is None else seconds_of(time_limit))
+    front = request.problem.pareto(*other_objectives(objectives), budget=budget)
     request.output.result("pareto", front_keys(front), front_text(request.title, front))
-    return DONE if len(front.designs) else INFEASIBLE
+    return {"infeasible": INFEASIBLE, "unknown": LIMIT}.get(front_status(front), DONE)
 
 
-def second_objective(text: str) -> str:
-    """Return the quantity beside `step_time`.
+def other_objectives(text: str) -> list[str]:
+    """Return the one or two quantities beside `step_time`.
 
     Raises:
-        SpecError: not two different names, or `step_time` is not one of them.
+        SpecError: not two or three different names, or `step_time` is not one of them.
     """
     names = [name.strip() for name in text.split(",")]
     others = [name for name in names if name != FIRST]
-    if len(names) != 2 or len(others) != 1 or not others[0]:
-        hint = "write --objectives step_time,network_cost"
-        raise SpecError(f"{text!r} is not step_time and one quantity", where=Where("--objectives"), hint=hint)
-    return others[0]
+    if len(names) not in (2, 3) or len(set(others)) != len(names) - 1 or not all(others):
+        hint = "write --objectives step_time,network_cost or step_time,network_cost,memory_per_npu"
+        raise SpecError(f"{text!r} is not step_time and one or two quantities", where=Where("--objectives"), hint=hint)
+    return others
 
 
 def add(app: typer.Typer) -> None:

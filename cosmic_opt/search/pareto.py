@@ -1,4 +1,9 @@
-"""The exact front of step time against a structural quantity, region by region."""
+"""The exact front of step time against one or two structural quantities, region by region.
+
+With two quantities, one must be the same for all options of a region (memory is: degrees and schedule decide it).
+Regions are then taken in order of that quantity. A point of a later region is new exactly when no point found so far is
+as good in the other two respects, so a front of two objectives, kept up to each level, finds the front of three.
+"""
 
 from __future__ import annotations
 
@@ -11,14 +16,18 @@ from cosmic_opt.catalog.bind import BoundInstance
 from cosmic_opt.errors import LimitError, SpecError, nearest
 from cosmic_opt.ir.check import recheck
 from cosmic_opt.ir.lower import lower
-from cosmic_opt.psa.parameter_set import DesignBatch
+from cosmic_opt.ir.model import LoweredModel
+from cosmic_opt.psa.parameter_set import DesignBatch, ParameterSet
 from cosmic_opt.psa.quantity import Quantity
 from cosmic_opt.search import kernel
+from cosmic_opt.search.budget import Budget
 from cosmic_opt.search.frontier import Frontier
 from cosmic_opt.search.limits import step_limit
-from cosmic_opt.search.objective import Objective
+from cosmic_opt.search.objective import Objective, quantity_values
+from cosmic_opt.search.owners import STRUCTURAL
 from cosmic_opt.search.score import Scorer, simulator_of
-from cosmic_opt.search.space import build_space
+from cosmic_opt.search.solve import Stop
+from cosmic_opt.search.space import Space, build_space
 
 IntArray = NDArray[np.int64]
 
@@ -28,84 +37,154 @@ CHUNK = 256
 
 @dataclass(frozen=True)
 class ParetoFront:
-    """Every pair (step, amount) that no design beats in one respect without losing in the other, with a design each.
+    """Every (step, amount, ...) that no design beats in one respect without losing in another, with a design each.
 
-    Sorted by step: `step_ticks` rises, `amounts` (base units of `quantity`) fall. The front is proved: every region
-    was closed. Where several designs share a point, one of them is shown.
+    Sorted by step, then amounts. `amounts` [points, quantities] are in the base units of `quantities`. With `stop`
+    PROVED every region was closed and the front is exact; else these points are the best of the regions closed. Where
+    several designs share a point, one of them is shown.
     """
 
-    quantity: Quantity
+    quantities: tuple[Quantity, ...]
     designs: DesignBatch
     step_ticks: IntArray
     amounts: IntArray
     feasible_designs: int
     regions: int
+    regions_closed: int
     nodes: int
+    stop: Stop
 
 
-def pareto_front(instance: BoundInstance, quantity_name: str) -> ParetoFront:
-    """Return the front of `step_time` against a structural quantity, both minimised.
+def pareto_front(instance: BoundInstance, *names: str, budget: Budget | None = None) -> ParetoFront:
+    """Return the front of `step_time` against one or two structural quantities, all minimised.
 
     Raises:
-        SpecError: an unknown or a simulated quantity.
+        SpecError: an unknown or a simulated quantity, or two that both depend on network options.
         LimitError: too many structural combinations, or more than 131,000 points.
     """
     parameter_set = instance.parameter_set
-    quantity = parameter_set.quantities.get(quantity_name)
-    if not isinstance(quantity, Quantity):
-        known = [name for name, other in parameter_set.quantities.items() if isinstance(other, Quantity)]
-        raise SpecError(f"{quantity_name!r} is not a structural quantity here", hint=nearest(quantity_name, known))
+    quantities = tuple(_quantity(parameter_set, name) for name in names)
     model = lower(parameter_set)
-    objective = Objective(f"step_time * {quantity_name}", quantity)
-    none = np.zeros(0, dtype=np.int64)
     if model.infeasible:
         empty = parameter_set.batch(np.zeros((0, len(parameter_set.columns)), dtype=np.int32))
-        return ParetoFront(quantity, empty, none, none, 0, 0, 0)
-    scorer = Scorer(simulator_of(instance), objective)
-    space = build_space(parameter_set, model, scorer.simulator, instance.dimensions, objective)
-    frontier = Frontier(space, scorer.simulator, objective, step_limit(parameter_set))
-    front, nodes = explore(frontier)
-    count = int(front.size[0])
-    codes = [space.designs(int(row), [int(o) for o in options]) for row, *options in front.origins[:count]]
-    designs = parameter_set.batch(np.array(codes, dtype=np.int32).reshape(count, len(parameter_set.columns)))
-    points = front.points[:count]
-    if count:
+        none = np.zeros((0, len(names)), dtype=np.int64)
+        return ParetoFront(quantities, empty, none[:, 0], none, 0, 0, 0, 0, Stop.PROVED)
+    scorer, space, level = _space(instance, model, quantities)
+    frontier = Frontier(space, scorer.simulator, scorer.objective, step_limit(parameter_set))
+    levels = None if level is None else quantity_values(level, space.batch(frontier.regions.codes))
+    search = _Search(frontier, budget or Budget())
+    search.run(levels)
+    codes = [space.design(frontier.regions.codes[row], [int(o) for o in options]) for row, *options in search.origins]
+    designs = parameter_set.batch(np.array(codes, dtype=np.int32).reshape(len(codes), len(parameter_set.columns)))
+    found = np.array(search.points, dtype=np.int64).reshape(len(codes), 2)
+    amounts = np.zeros((0, len(names)), dtype=np.int64)
+    if codes:
         recheck(model, parameter_set, designs.codes, "the Pareto search")
         scores = scorer.score(designs)
-        assert np.array_equal(scores.evaluation.step_ticks, points[:, 0]), "points score as they were found"
-        assert np.array_equal(scores.amounts, points[:, 1]), "points cost as they were found"
+        assert np.array_equal(scores.evaluation.step_ticks, found[:, 0]), "points score as they were found"
+        assert np.array_equal(scores.amounts, found[:, 1]), "points cost as they were found"
+        amounts = np.column_stack([quantity_values(quantity, designs) for quantity in quantities])
+    order = np.lexsort((*amounts.T[::-1], found[:, 0]))
     return ParetoFront(
-        quantity, designs, points[:, 0].copy(), points[:, 1].copy(), space.feasible.size, len(space.regions), nodes
+        quantities,
+        designs.take(order),
+        found[order, 0],
+        amounts[order],
+        space.feasible.size,
+        space.regions.count,
+        space.regions.count - len(frontier.order) + search.closed,
+        search.nodes,
+        search.stop,
     )
 
 
-def explore(frontier: Frontier) -> tuple[kernel.Front, int]:
-    """Return the front over every region of a frontier, and the boxes evaluated.
+def _quantity(parameter_set: ParameterSet, name: str) -> Quantity:
+    quantity = parameter_set.quantities.get(name)
+    if not isinstance(quantity, Quantity):
+        known = [other for other, value in parameter_set.quantities.items() if isinstance(value, Quantity)]
+        raise SpecError(f"{name!r} is not a structural quantity here", hint=nearest(name, known))
+    return quantity
 
-    Raises:
-        LimitError: the front has too many points.
-    """
-    dimensions = len(frontier.space.options)
-    front = kernel.Front(
-        np.zeros((CAPACITY, 2), dtype=np.int64),
-        np.zeros((CAPACITY, 1 + dimensions), dtype=np.int64),
-        np.zeros(1, dtype=np.int64),
+
+def _space(
+    instance: BoundInstance, model: LoweredModel, quantities: tuple[Quantity, ...]
+) -> tuple[Scorer, Space, Quantity | None]:
+    """Return the search space whose options carry one quantity; the other one, if any, is the same in a region."""
+    for amount, *others in (quantities, quantities[::-1]):
+        scorer = Scorer(simulator_of(instance), Objective(f"step_time * {amount.name}", amount))
+        parameter_set = instance.parameter_set
+        space = build_space(parameter_set, model, scorer.simulator, instance.dimensions, scorer.objective)
+        if all(_same_in_a_region(other, space) for other in others):
+            return scorer, space, others[0] if others else None
+    raise SpecError(
+        f"{quantities[0].name} and {quantities[1].name} both depend on the network's options",
+        hint="beside step_time, one of the two must be decided by the structure: memory_per_npu is",
     )
-    nodes = 0
-    for start in range(0, len(frontier.order), CHUNK):
-        rows = frontier.order[start : start + CHUNK]
-        bounds = np.column_stack([frontier.ticks[rows], frontier.amounts[rows]])
-        closed, used = kernel.explore_regions(
-            frontier.simulator.tables,
-            frontier.options,
-            frontier.region_arrays(rows),
-            rows,
-            bounds,
-            frontier.limit_ticks,
-            np.iinfo(np.int64).max,
-            front,
+
+
+def _same_in_a_region(quantity: Quantity, space: Space) -> bool:
+    positions = space.parameter_set.positions
+    read = {positions[name] for term in quantity.terms for name in term.names if name in positions}
+    return all(space.ownership.owner[c] == STRUCTURAL for c in read if len(space.model.allowed[c]) > 1)
+
+
+class _Search:
+    """Closes regions level by level; `points` (ticks, amount) and `origins` (region, options) grow."""
+
+    def __init__(self, frontier: Frontier, budget: Budget) -> None:
+        self.frontier, self.budget = frontier, budget
+        self.points: list[list[int]] = []
+        self.origins: list[list[int]] = []
+        self.closed = self.nodes = 0
+        self.stop = Stop.PROVED
+        self.front = kernel.Front(
+            np.zeros((CAPACITY, 2), dtype=np.int64),
+            np.zeros((CAPACITY, 1 + len(frontier.space.options)), dtype=np.int64),
+            np.zeros(1, dtype=np.int64),
         )
-        nodes += int(used)
-        if closed < len(rows):
-            raise LimitError(f"the front has more than {CAPACITY:,} points", hint="add a rule that narrows it")
-    return front, nodes
+
+    def run(self, levels: IntArray | None) -> None:
+        """Explore every region; those of one level together, lower levels first.
+
+        Raises:
+            LimitError: the front has too many points.
+        """
+        order = self.frontier.order
+        own = np.zeros(len(order), dtype=np.int64) if levels is None else levels[order]
+        for level in np.unique(own):
+            rows = order[own == level]
+            self._explore(rows)
+            count = int(self.front.size[0])
+            new = np.isin(self.front.origins[:count, 0], rows)
+            self.points += self.front.points[:count][new].tolist()
+            self.origins += self.front.origins[:count][new].tolist()
+            if len(self.points) >= CAPACITY:
+                raise _too_many()
+            if self.stop is not Stop.PROVED:
+                break
+
+    def _explore(self, rows: IntArray) -> None:
+        frontier = self.frontier
+        for start in range(0, len(rows), CHUNK):
+            if self.budget.out_of_time():
+                self.stop = Stop.TIME
+                return
+            part = rows[start : start + CHUNK]
+            closed, used = kernel.explore_regions(
+                frontier.simulator.tables,
+                frontier.options,
+                frontier.region_arrays(part),
+                part,
+                np.column_stack([frontier.ticks[part], frontier.amounts[part]]),
+                frontier.limit_ticks,
+                np.iinfo(np.int64).max,
+                self.front,
+            )
+            self.nodes += int(used)
+            self.closed += int(closed)
+            if closed < len(part):
+                raise _too_many()
+
+
+def _too_many() -> LimitError:
+    return LimitError(f"the front has more than {CAPACITY:,} points", hint="add a rule that narrows it")

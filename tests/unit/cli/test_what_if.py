@@ -79,6 +79,22 @@ def test_the_front_is_sorted_and_every_point_has_a_design() -> None:
     assert "Pareto-optimal" in run("pareto", NAME, *SMALL).out
 
 
+def test_a_front_of_three_objectives_has_all_three_at_every_point() -> None:
+    three = ("pareto", NAME, *SMALL, "--objectives", "step_time,memory_per_npu,network_cost")
+    done = run(*three, "--json")
+    assert (done.code, done.keys["status"], done.keys["stop"]) == (0, "optimal", "proved")
+    assert done.keys["objectives"] == ["step_time", "memory_per_npu", "network_cost"]
+    assert all(point["memory_per_npu"] > 0 and point["network_cost"] > 0 for point in done.keys["points"])
+    assert "memory_per_npu" in run(*three).out
+
+
+def test_a_front_cut_short_says_so() -> None:
+    done = run("pareto", NAME, "--time-limit", "1 us", "--json")
+    assert (done.code, done.keys["status"], done.keys["points"]) == (4, "unknown", [])
+    assert "no feasible design found: time limit" in run("pareto", NAME, "--time-limit", "1 us").out
+    assert run("pareto", NAME, "--require", "tp == 3").code == 3
+
+
 @pytest.mark.parametrize(
     "arguments",
     [
@@ -110,6 +126,10 @@ def test_the_front_is_sorted_and_every_point_has_a_design() -> None:
         ("pareto", NAME, "--objectives", "step_time,netwrk_cost"),
         ("pareto", NAME, "--objectives", "step_time,throughput"),
         ("pareto", NAME, "--objectives", "step_time,tp"),
+        ("pareto", NAME, "--objectives", "step_time,network_cost,network_cost"),
+        ("pareto", NAME, "--objectives", "step_time,network_cost,total_bandwidth"),
+        ("pareto", NAME, "--objectives", "step_time,network_cost,memory_per_npu,total_bandwidth"),
+        ("pareto", NAME, "--time-limit", "0"),
         ("pareto", NAME, "--require", "step_time >= 1 s"),
     ],
 )
