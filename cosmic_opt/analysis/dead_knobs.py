@@ -30,7 +30,8 @@ from cosmic_opt.ir.check import check
 from cosmic_opt.ir.lower import lower
 from cosmic_opt.ir.model import LoweredModel
 from cosmic_opt.psa.domain import Value
-from cosmic_opt.search.frontier import NO_LIMIT, Frontier
+from cosmic_opt.search.bounding import NO_LIMIT
+from cosmic_opt.search.frontier import Frontier
 from cosmic_opt.search.limits import step_limit
 from cosmic_opt.search.objective import objective_of
 from cosmic_opt.search.score import Scorer, simulator_of

@@ -14,7 +14,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from cosmic_opt.ir.check import check
-from cosmic_opt.search.frontier import BOUND_CHUNK, Frontier
+from cosmic_opt.search.bounding import BLOCK
+from cosmic_opt.search.frontier import Frontier
 from cosmic_opt.search.kernel import First, first_difference
 from cosmic_opt.search.kernel.agree import NOWHERE
 from cosmic_opt.search.kernel.arrays import SLOTS
@@ -52,7 +53,7 @@ def differing_place(frontier: Frontier, dead: Collection[int]) -> Place | None:
     space, options = frontier.space, frontier.options
     gone = set(dead)
     structural = [c for c in range(space.model.designs) if space.ownership.owner[c] == STRUCTURAL and c not in gone]
-    region_class = _classes(space.regions.codes[:, structural])
+    region_class = _classes(frontier.regions.codes[:, structural])
     option_class = np.zeros(options.amount.shape, dtype=np.int64)
     compared = np.zeros(len(space.options), dtype=bool)
     for dimension, listed in enumerate(space.options):
@@ -92,8 +93,8 @@ def _first_place(
         np.zeros((dimensions, width), dtype=np.int64),
     )
     found = np.zeros(5, dtype=np.int64)
-    for start in range(0, len(rows), BOUND_CHUNK):
-        part = rows[start : start + BOUND_CHUNK]
+    for start in range(0, len(rows), BLOCK):
+        part = rows[start : start + BLOCK]
         if first_difference(
             frontier.simulator.tables,
             frontier.options,
@@ -126,7 +127,7 @@ def designs_at(frontier: Frontier, place: Place, dead: Collection[int]) -> tuple
                 own, other = _alike(frontier, place, dimension, set(dead), rng)
             chosen[0].append(own)
             chosen[1].append(other)
-        left, right = (space.designs(r, o) for r, o in zip(place.regions, chosen, strict=True))
+        left, right = (space.design(frontier.regions.codes[r], o) for r, o in zip(place.regions, chosen, strict=True))
         pairs.append((left, right))
     lefts, rights = (np.array([pair[side] for pair in pairs], dtype=np.int32) for side in (0, 1))
     both = check(space.model, lefts) & check(space.model, rights)
@@ -138,9 +139,7 @@ def _alike(
 ) -> tuple[int, int]:
     """Return a random option of the first region and one of the second that differs in columns of `gone` only."""
     listed = frontier.space.options[dimension]
-    left, right = (
-        np.flatnonzero(frontier.masks[frontier.mask_of[region], dimension, : len(listed)]) for region in place.regions
-    )
+    left, right = (np.flatnonzero(frontier.mask(region)[dimension, : len(listed)]) for region in place.regions)
     own = int(rng.choice(left))
     kept = _kept(listed, gone, frontier.space.model.designs)
     same = right[(listed.rows[right][:, kept] == listed.rows[own, kept]).all(axis=1)]

@@ -7,11 +7,11 @@ from collections.abc import Iterator
 from cosmic_opt.catalog.bind import BoundInstance
 from cosmic_opt.ir.lower import lower
 from cosmic_opt.psa.parameter_set import DesignBatch
-from cosmic_opt.search.frontier import NO_LIMIT, Frontier
+from cosmic_opt.search.bounding import NO_LIMIT, Bounding
 from cosmic_opt.search.limits import step_limit
 from cosmic_opt.search.objective import Objective
 from cosmic_opt.search.score import kernel_columns, simulator_of
-from cosmic_opt.search.space import build_space
+from cosmic_opt.search.space import Regions, build_space
 
 
 def within_step_limit(instance: BoundInstance, batches: Iterator[DesignBatch]) -> Iterator[DesignBatch]:
@@ -43,9 +43,13 @@ def count_within_step_limit(instance: BoundInstance) -> tuple[int, int]:
     if model.infeasible:
         return 0, 0
     simulator, objective = simulator_of(instance), Objective("step_time")
-    frontier = Frontier(
-        build_space(instance.parameter_set, model, simulator, instance.dimensions, objective), simulator, objective
-    )
-    sizes = frontier.space.regions.sizes
-    worst, _ = frontier.region_ticks(worst=True)
-    return int(sizes[worst <= limit].sum()), int(sizes[frontier.ticks <= limit].sum())
+    space = build_space(instance.parameter_set, model, simulator, instance.dimensions, objective)
+    bounding = Bounding(space, simulator, objective)
+
+    def obeying(regions: Regions) -> tuple[int, int]:
+        arrays = bounding.arrays(regions.codes)
+        (best, _), (worst, _) = bounding.bounds(arrays), bounding.bounds(arrays, worst=True)
+        return int(regions.sizes[worst <= limit].sum()), int(regions.sizes[best <= limit].sum())
+
+    counts = list(bounding.over_blocks(obeying))
+    return sum(lower for lower, _ in counts), sum(upper for _, upper in counts)

@@ -2,27 +2,26 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from dataclasses import dataclass, field
-from typing import Any
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
 from cosmic_opt.search import kernel
+from cosmic_opt.search.bounding import NO_LIMIT, Bounding, joined
 from cosmic_opt.search.memo import Proved, RegionMemo, region_digests, shared_digest
 from cosmic_opt.search.objective import Objective
-from cosmic_opt.search.score import kernel_columns
-from cosmic_opt.search.space import Space
-from cosmic_opt.simulation.analytical.layout import Option
+from cosmic_opt.search.space import Codes, Regions, Space, too_many_regions
 from cosmic_opt.simulation.analytical.simulator import AnalyticalSimulator
 
 IntArray = NDArray[np.int64]
-Codes = NDArray[np.int32]
 
-BOUND_CHUNK = 8192
 SOLVE_CHUNK = 64
-NO_LIMIT = 2**62
+MEMO_LIMIT = 500_000
+"""A memo is kept of spaces with at most so many regions."""
+KEEP_LIMIT = 2_000_000
 
 
 @dataclass(frozen=True)
@@ -37,9 +36,26 @@ class Progress:
     designs_closed: int
 
 
+class _Kept(NamedTuple):
+    """What is left of a block of regions once it is bounded; `keys` are those of the memo."""
+
+    regions: Regions
+    ticks: IntArray
+    amounts: IntArray
+    values: NDArray[np.object_]
+    keys: list[bytes]
+
+
 @dataclass
 class Frontier:
-    """Best-bound-first over the regions of a space."""
+    """Best-bound-first over the regions of a space.
+
+    Regions that no design as good as the incumbent can be in are forgotten as soon as they are bounded; `regions`,
+    `ticks`, `amounts` (lower bounds) and `values` (exact lower bounds) are of those that are left.
+
+    Raises:
+        LimitError: more than `KEEP_LIMIT` regions are left.
+    """
 
     space: Space
     simulator: AnalyticalSimulator
@@ -47,9 +63,9 @@ class Frontier:
     limit_ticks: int = NO_LIMIT
     memo: RegionMemo | None = None
     """Bounds that earlier searches proved; `remember` adds those of this one."""
-    nodes: int = 0
     best: tuple[int, int] | None = None
     """Ticks and amount of the incumbent."""
+    nodes: int = 0
     found: tuple[int, IntArray] | None = None
     """The region and options of the incumbent, when a region gave it."""
     optima: list[tuple[int, int]] = field(default_factory=list)
@@ -58,134 +74,63 @@ class Frontier:
     """What nothing in a region has a value below, of regions that were closed by solving them."""
 
     def __post_init__(self) -> None:
-        self.mask_of, self.masks = self.space.masks()
-        shares, self.fixed = self.space.amounts(self.objective)
-        rules = [self.space.shares(rule) for rule in self.space.ownership.coupling]
-        self.low = np.column_stack([low for _, low, _ in rules]) if rules else np.zeros((len(self.fixed), 0), np.int64)
-        self.high = np.column_stack([high for _, _, high in rules]) if rules else self.low
-        self.options = self._options(shares, [share for share, _, _ in rules])
-        self._bound_regions()
-        alive = np.flatnonzero(self.ticks <= min(self.limit_ticks, NO_LIMIT))
-        keys = self.ticks[alive].astype(float) * self.amounts[alive].astype(float)
-        near = alive[np.argsort(keys, kind="stable")]
-        self.order = np.array(sorted(near.tolist(), key=lambda region: (self.values[region], region)), dtype=np.int64)
+        self.bounding = Bounding(self.space, self.simulator, self.objective)
+        if self.space.regions.count > MEMO_LIMIT:
+            self.memo = None
+        shared = shared_digest(self.simulator.tables, self.options, self.limit_ticks) if self.memo else b""
+        parts, kept = [], 0
+        for part in self.bounding.over_blocks(lambda regions: self._bound(regions, shared)):
+            kept += len(part.regions)
+            if kept > KEEP_LIMIT:
+                raise too_many_regions(KEEP_LIMIT)
+            parts.append(part)
+        self.regions = joined([part.regions for part in parts])
+        self.ticks = np.concatenate([part.ticks for part in parts])
+        self.amounts = np.concatenate([part.amounts for part in parts])
+        self.values = np.concatenate([part.values for part in parts])
+        self.keys = [key for part in parts for key in part.keys]
+        self.order = np.array(sorted(range(kept), key=lambda region: (self.values[region], region)), dtype=np.int64)
         self.next = 0
 
-    # --- arrays for the kernel --------------------------------------------------------------------------------
+    @property
+    def options(self) -> kernel.Options:
+        """The options of every dimension."""
+        return self.bounding.options
 
-    def _options(self, amounts: Sequence[IntArray], shares: Sequence[Sequence[IntArray]]) -> kernel.Options:
-        dimensions, width = len(self.space.options), max(len(options) for options in self.space.options)
-        inputs = np.zeros((dimensions, width, int(Option.COUNT)), dtype=np.int64)
-        padded = np.zeros((dimensions, width), dtype=np.int64)
-        coupled = np.zeros((len(shares), dimensions, width), dtype=np.int64)
-        for dimension, options in enumerate(self.space.options):
-            count = len(options)
-            inputs[dimension, :count] = self._encode(dimension)
-            padded[dimension, :count] = amounts[dimension]
-            for rule, share in enumerate(shares):
-                coupled[rule, dimension, :count] = share[dimension]
-        sizes = np.array([len(options) for options in self.space.options], dtype=np.int64)
-        return kernel.Options(inputs, sizes, padded, coupled, self._senses())
-
-    def _encode(self, dimension: int) -> IntArray:
-        names = {
-            column.parameter: column.name
-            for column in self.space.parameter_set.columns
-            if column.index == (dimension,) and column.parameter in ("topology", "algorithm", "bandwidth", "latency")
-        }
-        batch = self.space.option_batch(dimension)
-        encoded = self.simulator.encode_options(
-            dimension, {parameter: batch.values(name) for parameter, name in names.items()}
-        )
-        return _repeat(encoded, len(batch))
-
-    def _senses(self) -> IntArray:
-        """Return how dominance treats each coupling rule: a one-sided bound is an axis, any other rule a key."""
-        senses = []
-        for rule in self.space.ownership.coupling:
-            one_sided = kernel.UPPER if rule.lower is None else kernel.LOWER
-            senses.append(kernel.KEY if rule.lower is not None and rule.upper is not None else one_sided)
-        return np.array(senses, dtype=np.int64)
+    def _bound(self, regions: Regions, shared: bytes) -> _Kept:
+        """Bound a block of regions and return those that may hold a design as good as the incumbent."""
+        arrays = self.bounding.arrays(regions.codes)
+        keys = region_digests(shared, arrays) if self.memo else []
+        known = self.memo.recall(keys) if self.memo else [None] * len(regions)
+        ticks, amounts = np.zeros(len(regions), dtype=np.int64), np.zeros(len(regions), dtype=np.int64)
+        missing = np.array([row for row, proved in enumerate(known) if proved is None], dtype=np.int64)
+        chosen = arrays if len(missing) == len(regions) else _rows_of(arrays, missing)
+        ticks[missing], amounts[missing] = self.bounding.bounds(chosen, best=self.best)
+        for row, proved in enumerate(known):
+            if proved is not None:
+                ticks[row], amounts[row] = proved.ticks, proved.amount
+        values = self.objective.values(ticks, amounts)
+        for row, proved in enumerate(known):
+            values[row] = values[row] if proved is None else proved.value
+        if self.memo:
+            self.memo.learn(keys, list(map(Proved, ticks.tolist(), amounts.tolist(), values.tolist())))
+        alive = ticks <= min(self.limit_ticks, NO_LIMIT)
+        if self.value is not None:
+            alive &= np.asarray(values <= self.value, dtype=bool)
+        rows = np.flatnonzero(alive)
+        kept = [keys[row] for row in rows] if keys else []
+        return _Kept(regions.take(rows), ticks[rows], amounts[rows], values[rows], kept)
 
     def region_arrays(self, rows: IntArray, masks: NDArray[np.bool_] | None = None) -> kernel.Regions:
-        """Return the kernel's view of the chosen regions, prepared by the simulator."""
-        batch = self.space.batch(self.space.regions.codes[rows])
-        prepared = self.simulator.prepare(kernel_columns(batch), strict=False)
-        size = len(rows)
-        return kernel.Regions(
-            _repeat(prepared.whole, size),
-            _repeat(prepared.payload, size),
-            _repeat(prepared.links, size),
-            self.masks if masks is None else masks,
-            self.mask_of[rows] if masks is None else np.zeros(size, dtype=np.int64),
-            np.ascontiguousarray(self.low[rows]),
-            np.ascontiguousarray(self.high[rows]),
-            self.fixed[rows],
-        )
-
-    def region_ticks(self, *, worst: bool, chosen: IntArray | None = None) -> tuple[IntArray, IntArray]:
-        """Return a lower (`worst`: an upper) bound on every member's step, and the least amount, of each chosen region.
-
-        By default all regions are.
-        """
-        chosen = np.arange(len(self.space.regions)) if chosen is None else chosen
-        ticks, amounts = np.zeros(len(chosen), dtype=np.int64), np.zeros(len(chosen), dtype=np.int64)
-        extreme = self._extreme(worst=worst)
-        for start in range(0, len(chosen), BOUND_CHUNK):
-            part = slice(start, start + BOUND_CHUNK)
-            regions = self.region_arrays(chosen[part])
-            kernel.bound_regions(
-                self.simulator.tables, self.options, regions, extreme, worst, ticks[part], amounts[part]
-            )
-        return ticks, amounts
-
-    def _bound_regions(self) -> None:
-        """Fill every region's bounds, those that the memo knows from there."""
-        count = len(self.space.regions)
-        known: list[Proved | None] = [None] * count
-        if self.memo is not None:
-            self.keys = self._region_keys()
-            known = self.memo.recall(self.keys)
-        missing = np.array([row for row, proved in enumerate(known) if proved is None], dtype=np.int64)
-        self.ticks, self.amounts = np.zeros(count, dtype=np.int64), np.zeros(count, dtype=np.int64)
-        self.ticks[missing], self.amounts[missing] = self.region_ticks(worst=False, chosen=missing)
-        found = [(row, proved) for row, proved in enumerate(known) if proved is not None]
-        for row, proved in found:
-            self.ticks[row], self.amounts[row] = proved.ticks, proved.amount
-        self.values = self.objective.values(self.ticks, self.amounts)
-        for row, proved in found:
-            self.values[row] = proved.value
-
-    def _region_keys(self) -> list[bytes]:
-        shared = shared_digest(self.simulator.tables, self.options, self.limit_ticks)
-        count = len(self.space.regions)
-        chunks = (np.arange(start, min(count, start + BOUND_CHUNK)) for start in range(0, count, BOUND_CHUNK))
-        return [key for rows in chunks for key in region_digests(shared, self.region_arrays(rows))]
+        """Return the kernel's view of the chosen regions."""
+        return self.bounding.arrays(self.regions.codes[rows], masks)
 
     def remember(self) -> None:
-        """Leave to the memo what this search proved of every region."""
+        """Leave to the memo what this search proved of the regions it solved."""
         if self.memo is not None:
-            values = [self.proved.get(row, value) for row, value in enumerate(self.values.tolist())]
-            self.memo.learn(self.keys, list(map(Proved, self.ticks.tolist(), self.amounts.tolist(), values)))
-
-    def _extreme(self, *, worst: bool) -> NDArray[np.bool_]:
-        """Return the masks reduced to the options among which every slot has its extreme.
-
-        Of options that differ only in bandwidth, the widest is the fastest in every slot: a phase is its load by its
-        bandwidth, rounded.
-        """
-        extreme = np.zeros_like(self.masks)
-        rows = np.arange(len(self.masks))
-        for dimension, size in enumerate(self.options.sizes):
-            inputs = self.options.inputs[dimension, :size]
-            others = np.delete(inputs, Option.BANDWIDTH, axis=1)
-            _, alike = np.unique(others, axis=0, return_inverse=True)
-            fastest_first = np.argsort(inputs[:, Option.BANDWIDTH] * (1 if worst else -1), kind="stable")
-            for group in range(alike.max() + 1):
-                members = fastest_first[alike.reshape(-1)[fastest_first] == group]
-                first = members[self.masks[:, dimension, members].argmax(axis=1)]
-                extreme[rows, dimension, first] = self.masks[rows, dimension, first]
-        return extreme
+            rows = list(self.proved)
+            found = (Proved(int(self.ticks[row]), int(self.amounts[row]), value) for row, value in self.proved.items())
+            self.memo.learn([self.keys[row] for row in rows], list(found))
 
     # --- the search -------------------------------------------------------------------------------------------
 
@@ -224,7 +169,7 @@ class Frontier:
                 if ticks >= 0 and self.offer(int(ticks), int(amount)):
                     self.found = int(row), options
             for row, (ticks, amount, _) in zip(rows[:closed], results[:closed], strict=True):
-                designs += self.space.regions.sizes[row]
+                designs += self.regions.sizes[row]
                 if ticks >= 0:
                     self.optima.append((int(row), int(ticks) * int(amount)))
                     self.proved[int(row)] = int(ticks) * int(amount)
@@ -265,7 +210,10 @@ class Frontier:
 
     def incumbent_design(self) -> Codes | None:
         """Return the design of the incumbent, when a region gave it (else whoever offered it has it)."""
-        return None if self.found is None else self.space.designs(self.found[0], [int(o) for o in self.found[1]])
+        if self.found is None:
+            return None
+        region, options = self.found
+        return self.space.design(self.regions.codes[region], [int(option) for option in options])
 
     # --- ties -------------------------------------------------------------------------------------------------
 
@@ -290,16 +238,17 @@ class Frontier:
 
     def _least_conceivable(self, region: int) -> Codes:
         """Return the least code of every column on its own."""
-        codes = self.space.regions.codes[region, : self.space.model.designs].copy()
+        codes = self.regions.codes[region, : self.space.model.designs].copy()
+        mask = self.mask(region)
         for dimension, options in enumerate(self.space.options):
-            rows = options.rows[self.masks[self.mask_of[region], dimension, : len(options)]]
+            rows = options.rows[mask[dimension, : len(options)]]
             for at, column in enumerate(options.columns):
                 if column < len(codes):
                     codes[column] = rows[:, at].min()
         return np.asarray(codes)
 
     def _least_in(self, region: int) -> Codes:
-        masks = self.masks[self.mask_of[region]].copy().reshape(1, *self.masks.shape[1:])
+        masks = self.mask(region).copy()[np.newaxis]
         columns = sorted(
             (column, dimension, at)
             for dimension, options in enumerate(self.space.options)
@@ -316,7 +265,12 @@ class Frontier:
             else:
                 raise AssertionError("the region attains the optimum")
         chosen = [int(np.flatnonzero(masks[0, d])[0]) for d in range(len(self.space.options))]
-        return self.space.designs(region, chosen)
+        return self.space.design(self.regions.codes[region], chosen)
+
+    def mask(self, region: int) -> NDArray[np.bool_]:
+        """Return the options [D, O] that a region has."""
+        (mask,) = self.space.mask_of(self.regions.codes[region : region + 1])
+        return np.asarray(self.bounding.masks[mask])
 
     def _attains(self, region: int, masks: NDArray[np.bool_]) -> bool:
         """Tell whether the region, restricted to `masks`, still holds a design as good as the incumbent."""
@@ -324,9 +278,7 @@ class Frontier:
         return bool(results[0, 0] >= 0)
 
 
-def _repeat(array: NDArray[Any], size: int) -> NDArray[Any]:
-    """Return a writable array of `size` rows; a problem without structural columns is prepared as one row.
-
-    Compiled code treats a read-only array as another type, and would be compiled once more for it.
-    """
-    return array if len(array) == size else np.repeat(array, size, axis=0)
+def _rows_of(regions: kernel.Regions, rows: IntArray) -> kernel.Regions:
+    """Return the chosen rows; masks are shared."""
+    parts = {name: part[rows] for name, part in regions._asdict().items() if name != "masks"}
+    return regions._replace(**parts)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from cosmic_opt.errors import SpecError
 from cosmic_opt.psa.parameter_set import ParameterSet
 from cosmic_opt.psa.term import Apply, Constant, Simulated, Term
-from cosmic_opt.search.frontier import NO_LIMIT
+from cosmic_opt.search.bounding import NO_LIMIT
 from cosmic_opt.units import TICKS_PER_SECOND
 
 _TURNED = {"<=": ">=", "<": ">", ">=": "<=", ">": "<"}

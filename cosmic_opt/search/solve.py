@@ -17,9 +17,10 @@ from cosmic_opt.ir.model import LoweredModel
 from cosmic_opt.psa.domain import Value
 from cosmic_opt.psa.parameter_set import DesignBatch
 from cosmic_opt.search.agents import AGENTS
+from cosmic_opt.search.bounding import NO_LIMIT
 from cosmic_opt.search.budget import Budget
 from cosmic_opt.search.feasible_space import FeasibleSpace
-from cosmic_opt.search.frontier import NO_LIMIT, Frontier
+from cosmic_opt.search.frontier import Frontier
 from cosmic_opt.search.limits import step_limit
 from cosmic_opt.search.memo import RegionMemo
 from cosmic_opt.search.objective import Objective, objective_of
@@ -226,11 +227,12 @@ def _hybrid(run: _Run, memo: RegionMemo | None) -> Outcome:
         run.log(LogLine(run.budget.elapsed(), 0, 0, run.best_value, None, run.evaluations, f"{name} agent"))
     instance, scorer = run.instance, run.scorer
     space = build_space(instance.parameter_set, run.model, scorer.simulator, instance.dimensions, scorer.objective)
-    frontier = Frontier(space, scorer.simulator, scorer.objective, run.limit_ticks, memo)
+    best = None
     if run.best_design is not None:
-        best = scorer.score(run.best_design)
-        frontier.offer(int(best.evaluation.step_ticks[0]), int(best.amounts[0]))
-    total = len(space.regions)
+        scores = scorer.score(run.best_design)
+        best = int(scores.evaluation.step_ticks[0]), int(scores.amounts[0])
+    frontier = Frontier(space, scorer.simulator, scorer.objective, run.limit_ticks, memo, best)
+    total = space.regions.count
     run.log(LogLine(run.budget.elapsed(), 0, total, frontier.value, frontier.bound, run.evaluations, "regions bounded"))
     stop = Stop.PROVED
     limit = min(NODE_LIMIT, run.evaluations_left())

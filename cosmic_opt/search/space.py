@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import cached_property
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -14,11 +17,13 @@ from cosmic_opt.ir.check import satisfied
 from cosmic_opt.ir.model import Linear, LoweredModel
 from cosmic_opt.ir.passes.rows import joint_rows
 from cosmic_opt.psa.parameter_set import DesignBatch, ParameterSet
+from cosmic_opt.psa.quantity import QuantityTerm
 from cosmic_opt.search.objective import Objective, arguments_of
 from cosmic_opt.search.owners import STRUCTURAL, Ownership, assign_owners
 from cosmic_opt.simulation.analytical.simulator import AnalyticalSimulator
 
-REGION_LIMIT = 2_000_000
+FACTOR_LIMIT = 4_000_000
+"""More structural choices of one component are refused: they would take gigabytes."""
 UNBOUNDED = 2**61
 
 IntArray = NDArray[np.int64]
@@ -27,11 +32,11 @@ Codes = NDArray[np.int32]
 
 @dataclass(frozen=True)
 class Regions:
-    """Every feasible choice of the structural columns.
+    """Feasible choices of the structural columns.
 
     Attributes:
         codes: int32 [R, all columns of the lowered model]; the columns of options hold 0.
-        sizes: Python integers [R], designs in each region; they sum to the feasible count.
+        sizes: Python integers [R], designs in each region.
     """
 
     codes: Codes
@@ -39,6 +44,59 @@ class Regions:
 
     def __len__(self) -> int:
         return len(self.codes)
+
+    def take(self, rows: NDArray[Any]) -> Regions:
+        """Return the chosen regions."""
+        return Regions(self.codes[rows], self.sizes[rows])
+
+
+@dataclass(frozen=True)
+class Factor:
+    """The structural choices of one independent component: `rows` [n, columns] are codes of `columns`, with sizes."""
+
+    columns: tuple[int, ...]
+    rows: Codes
+    sizes: NDArray[np.object_]
+
+
+@dataclass(frozen=True)
+class RegionProduct:
+    """Every region, as the product of the choices of independent components; made only in the blocks asked for.
+
+    The last factor varies fastest. Sizes of all regions sum to the feasible count.
+    """
+
+    first: Codes
+    """The least allowed code of every column."""
+    factors: tuple[Factor, ...]
+
+    @cached_property
+    def count(self) -> int:
+        """The number of regions."""
+        return math.prod(len(factor.rows) for factor in self.factors)
+
+    def block(self, start: int, stop: int) -> Regions:
+        """Return the regions numbered from `start` to before `stop`."""
+        numbers = np.arange(start, min(stop, self.count))
+        codes = np.tile(self.first, (len(numbers), 1))
+        sizes: NDArray[np.object_] = np.full(len(numbers), 1, dtype=object)
+        for factor in reversed(self.factors):
+            numbers, at = np.divmod(numbers, len(factor.rows))
+            codes[:, list(factor.columns)] = factor.rows[at]
+            sizes = sizes * factor.sizes[at]
+        return Regions(codes, sizes)
+
+    def distinct(self, columns: Sequence[int]) -> Codes:
+        """Return every combination of codes that some columns take in a region, [n, all columns], others least."""
+        combinations = self.first.reshape(1, -1)
+        for factor in self.factors:
+            read = [at for at, column in enumerate(factor.columns) if column in columns]
+            if read:
+                own = np.unique(factor.rows[:, read], axis=0)
+                combinations = np.repeat(combinations, len(own), axis=0)
+                rows = np.tile(own, (len(combinations) // len(own), 1))
+                combinations[:, [factor.columns[at] for at in read]] = rows
+        return combinations
 
 
 @dataclass(frozen=True)
@@ -63,7 +121,7 @@ class Space:
     model: LoweredModel
     feasible: FeasibleSet
     ownership: Ownership
-    regions: Regions
+    regions: RegionProduct
     options: tuple[DimensionOptions, ...]
 
     def batch(self, codes: Codes) -> DesignBatch:
@@ -77,76 +135,120 @@ class Space:
         codes[:, list(options.columns)] = options.rows
         return self.batch(codes)
 
-    def designs(self, region: int, chosen: Sequence[int]) -> Codes:
-        """Return the design codes of a region with one option per dimension; inert columns take their least code."""
-        codes = self.regions.codes[region].copy()
+    def design(self, region: Codes, chosen: Sequence[int]) -> Codes:
+        """Return the codes of a region's design with one option per dimension; inert columns take their least code."""
+        codes = region.copy()
         for options, option in zip(self.options, chosen, strict=True):
             codes[list(options.columns)] = options.rows[option]
         return np.asarray(codes[: self.model.designs])
 
-    def masks(self) -> tuple[IntArray, NDArray[np.bool_]]:
-        """Return which mask each region has, and the masks [G, D, O]: the options its structure allows."""
+    # --- which options a region has ---------------------------------------------------------------------------
+
+    @cached_property
+    def _readers(self) -> list[int]:
+        """The structural columns that decide which options a region has."""
         rules, promoted = self.ownership.with_structure, self.ownership.promoted
         read = {column for rule_list in rules.values() for rule in rule_list for column in rule.columns}
         open_read = {c for c in read if self.ownership.owner[c] == STRUCTURAL and len(self.model.allowed[c]) > 1}
-        readers = sorted(open_read.union(*promoted.values()))
+        return sorted(open_read.union(*promoted.values()))
+
+    @cached_property
+    def _classes(self) -> tuple[Codes, IntArray]:
+        """One representative of each combination of codes of the readers, in the order of their keys; and the keys."""
+        representatives = self.regions.distinct(self._readers)
+        keys = self._key(representatives)
+        order = np.argsort(keys)
+        return representatives[order], keys[order]
+
+    def _key(self, codes: Codes) -> IntArray:
+        sizes = [self.model.columns[column].size for column in self._readers]
+        if math.prod(sizes) >= 2**62:
+            raise LimitError(
+                "the options of the network depend on too many structural parameters",
+                hint="fix some of them (--fix), or search with an agent alone (--agent genetic)",
+            )
+        key = np.zeros(len(codes), dtype=np.int64)
+        for column, size in zip(self._readers, sizes, strict=True):
+            key = key * size + codes[:, column]
+        return key
+
+    def mask_of(self, codes: Codes) -> IntArray:
+        """Return which of `masks` each region has."""
+        return np.searchsorted(self._classes[1], self._key(codes)).astype(np.int64)
+
+    def masks(self) -> NDArray[np.bool_]:
+        """Return the masks [G, D, O]: the options that the structure of a region allows."""
+        rules, promoted = self.ownership.with_structure, self.ownership.promoted
+        representatives, _ = self._classes
         width = max(len(options) for options in self.options)
-        _, first, group = np.unique(self.regions.codes[:, readers], axis=0, return_index=True, return_inverse=True)
-        masks = np.zeros((len(first), len(self.options), width), dtype=bool)
+        masks = np.zeros((len(representatives), len(self.options), width), dtype=bool)
         for dimension, options in enumerate(self.options):
             masks[:, dimension, : len(options)] = True
             for column in promoted[dimension]:
                 codes_of_options = options.rows[:, options.columns.index(column)]
-                own = self.regions.codes[first, column]
+                own = representatives[:, column]
                 masks[:, dimension, : len(options)] &= own[:, None] == codes_of_options[None, :]
             for rule in rules[dimension]:
-                for number, representative in enumerate(first):
-                    codes = np.repeat(self.regions.codes[representative : representative + 1], len(options), axis=0)
+                for number, representative in enumerate(representatives):
+                    codes = np.repeat(representative.reshape(1, -1), len(options), axis=0)
                     codes[:, list(options.columns)] = options.rows
                     masks[number, dimension, : len(options)] &= satisfied(rule, self.model, codes)
-        return group.reshape(-1).astype(np.int64), masks
+        return masks
 
-    def shares(self, rule: Linear) -> tuple[list[IntArray], IntArray, IntArray]:
-        """Return a coupling rule's share per option of each dimension, and what each region leaves of its bounds."""
-        owner, allowed = self.ownership.owner, self.model.allowed
+    # --- sums over a region and one option per dimension -------------------------------------------------------
+
+    def shares(self, rule: Linear) -> list[IntArray]:
+        """Return a coupling rule's share per option of each dimension."""
         shares = [np.zeros(len(options), dtype=np.int64) for options in self.options]
-        fixed = np.zeros(len(self.regions), dtype=np.int64)
         for column, weights in zip(rule.columns, rule.weights, strict=True):
-            row = np.array(weights, dtype=np.int64)
-            if len(allowed[column]) == 1:
-                fixed += row[int(allowed[column][0])]
-            elif owner[column] == STRUCTURAL:
-                fixed += row[self.regions.codes[:, column]]
-            else:
-                options = self.options[owner[column]]
-                shares[owner[column]] += row[options.rows[:, options.columns.index(column)]]
+            owner = self.ownership.owner[column]
+            if len(self.model.allowed[column]) > 1 and owner != STRUCTURAL:
+                options = self.options[owner]
+                shares[owner] += np.array(weights, dtype=np.int64)[options.rows[:, options.columns.index(column)]]
+        return shares
+
+    def rests(self, rule: Linear, codes: Codes) -> tuple[IntArray, IntArray]:
+        """Return what each region leaves of a coupling rule's bounds."""
+        fixed = np.zeros(len(codes), dtype=np.int64)
+        for column, weights in zip(rule.columns, rule.weights, strict=True):
+            row, allowed = np.array(weights, dtype=np.int64), self.model.allowed[column]
+            if len(allowed) == 1:
+                fixed += row[int(allowed[0])]
+            elif self.ownership.owner[column] == STRUCTURAL:
+                fixed += row[codes[:, column]]
         low = np.full(len(fixed), -UNBOUNDED) if rule.lower is None else rule.lower - fixed
         high = np.full(len(fixed), UNBOUNDED) if rule.upper is None else rule.upper - fixed
-        return shares, low.astype(np.int64), high.astype(np.int64)
+        return low.astype(np.int64), high.astype(np.int64)
 
-    def amounts(self, objective: Objective) -> tuple[list[IntArray], IntArray]:
-        """Return the objective's amount per option of each dimension, and the part each region fixes."""
-        shares = [np.zeros(len(options), dtype=np.int64) for options in self.options]
-        fixed = np.zeros(len(self.regions), dtype=np.int64)
-        if objective.amount is None:
-            return shares, fixed + 1
-        structural = self.batch(self._with_settled(self.regions.codes))
+    def option_amounts(self, objective: Objective) -> list[IntArray]:
+        """Return the objective's amount per option of each dimension."""
+        amounts = [np.zeros(len(options), dtype=np.int64) for options in self.options]
         batches = [self.option_batch(dimension) for dimension in range(len(self.options))]
-        for term in objective.amount.terms:
-            owners = {
-                self.ownership.owner[self.parameter_set.positions[name]]
-                for name in term.names
-                if name in self.parameter_set.positions
-                and len(self.model.allowed[self.parameter_set.positions[name]]) > 1
-            } or {STRUCTURAL}
-            (owner,) = owners
-            batch = structural if owner == STRUCTURAL else batches[owner]
-            values = np.asarray(term.evaluate(arguments_of(term.names, batch)), dtype=np.int64)
+        for term, owner in self._owned_terms(objective):
+            if owner != STRUCTURAL:
+                amounts[owner] += np.asarray(term.evaluate(arguments_of(term.names, batches[owner])), dtype=np.int64)
+        return amounts
+
+    def fixed_amounts(self, objective: Objective, codes: Codes) -> IntArray:
+        """Return the part of the objective's amount that each region fixes."""
+        fixed = np.zeros(len(codes), dtype=np.int64)
+        if objective.amount is None:
+            return fixed + 1
+        structural = self.batch(self._with_settled(codes))
+        for term, owner in self._owned_terms(objective):
             if owner == STRUCTURAL:
-                fixed += values
-            else:
-                shares[owner] += values
-        return shares, fixed
+                fixed += np.asarray(term.evaluate(arguments_of(term.names, structural)), dtype=np.int64)
+        return fixed
+
+    def _owned_terms(self, objective: Objective) -> list[tuple[QuantityTerm, int]]:
+        """Return each term of the amount with the dimension whose options it reads, or STRUCTURAL."""
+        positions, allowed = self.parameter_set.positions, self.model.allowed
+        found = []
+        for term in objective.amount.terms if objective.amount else ():
+            columns = [positions[name] for name in term.names if name in positions]
+            (owner,) = {self.ownership.owner[c] for c in columns if len(allowed[c]) > 1} or {STRUCTURAL}
+            found.append((term, owner))
+        return found
 
     def _with_settled(self, codes: Codes) -> Codes:
         """Return region codes in which option columns hold an allowed value (terms that read them are not asked)."""
@@ -172,7 +274,7 @@ def build_space(
     """Return the space of a feasible problem.
 
     Raises:
-        LimitError: more than two million regions.
+        LimitError: a component alone has more than `FACTOR_LIMIT` structural choices.
     """
     positions = parameter_set.positions
     scopes = [frozenset(term.names) & positions.keys() for term in objective.amount.terms] if objective.amount else []
@@ -184,23 +286,24 @@ def build_space(
     return Space(parameter_set, model, feasible, ownership, regions, options)
 
 
-def _regions(model: LoweredModel, feasible: FeasibleSet, structural: set[int]) -> Regions:
+def _regions(model: LoweredModel, feasible: FeasibleSet, structural: set[int]) -> RegionProduct:
     """Return the product of the components' structural prefixes."""
-    codes = first_codes(model).reshape(1, -1)
-    sizes: NDArray[np.object_] = np.array([1], dtype=object)
+    factors = []
     for diagram in feasible.diagrams:
         depth = next((i for i, column in enumerate(diagram.order) if column not in structural), len(diagram.order))
-        prefix, counts = diagram.prefixes(depth)
-        if len(codes) * len(prefix) > REGION_LIMIT:
-            raise LimitError(
-                f"the structural parameters alone have more than {REGION_LIMIT:,} combinations",
-                hint="fix some of them (--fix), or search with an agent alone (--agent genetic)",
-            )
-        rows = np.repeat(np.arange(len(codes)), len(prefix))
-        codes = codes[rows]
-        codes[:, list(diagram.order[:depth])] = np.tile(prefix, (len(rows) // len(prefix), 1))
-        sizes = np.repeat(sizes, len(prefix)) * np.tile(counts.astype(object), len(rows) // len(prefix))
-    return Regions(codes, sizes)
+        rows, sizes = diagram.prefixes(depth)
+        if len(rows) > FACTOR_LIMIT:
+            raise too_many_regions(FACTOR_LIMIT)
+        factors.append(Factor(diagram.order[:depth], rows, sizes.astype(object)))
+    return RegionProduct(first_codes(model), tuple(factors))
+
+
+def too_many_regions(limit: int) -> LimitError:
+    """Return the refusal of a problem with more regions than can be held."""
+    return LimitError(
+        f"the structural parameters alone have more than {limit:,} combinations",
+        hint="fix some of them (--fix), or search with an agent alone (--agent genetic)",
+    )
 
 
 def _dimension_options(model: LoweredModel, ownership: Ownership, dimension: int) -> DimensionOptions:

@@ -4,7 +4,17 @@ from __future__ import annotations
 
 import numpy as np
 
-from cosmic_opt.search.kernel.arrays import SLOTS, TERM_COUNT, BoolArray, IntArray, Options, Region, Regions, pick
+from cosmic_opt.search.kernel.arrays import (
+    SLOTS,
+    TERM_COUNT,
+    BoolArray,
+    IntArray,
+    Options,
+    Region,
+    Regions,
+    pick,
+    product_less,
+)
 from cosmic_opt.simulation.analytical._jit import jit
 from cosmic_opt.simulation.analytical.batch import option_vectors
 from cosmic_opt.simulation.analytical.layout import INFEASIBLE, Status, Whole
@@ -68,11 +78,13 @@ def bound_regions(
     regions: Regions,
     extreme: BoolArray,
     worst: bool,
+    incumbent: IntArray,
     ticks: IntArray,
     amounts: IntArray,
 ) -> None:
     """Fill the bound of every region: its least (`worst`: greatest) ticks, and its least amount.
 
+    A region that is worse than the incumbent [ticks, amount] even without any communication gets that lower bound.
     `extreme` [G, D, O] goes with `regions.masks`: a part of each that holds every slot's extreme.
     """
     vector = np.empty((1, SLOTS), dtype=np.int64)
@@ -80,6 +92,13 @@ def bound_regions(
     terms = np.empty(TERM_COUNT, dtype=np.int64)
     for row in range(ticks.shape[0]):
         region = pick(regions, row)
+        amounts[row] = least_amount(options, region)
+        if not worst and region.whole[Whole.STATUS] == Status.OK:
+            for dim in range(extremes.shape[0]):
+                for slot in range(SLOTS):
+                    extremes[dim, slot] = 0
+            ticks[row] = compose(region.whole, extremes, terms)
+            if product_less(incumbent[0], incumbent[1], ticks[row], amounts[row]):
+                continue
         own = extreme[regions.mask_of[row]]
         ticks[row] = region_bound(tables, options, region, own, worst, vector, extremes, terms)
-        amounts[row] = least_amount(options, region)

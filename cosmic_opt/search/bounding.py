@@ -1,0 +1,159 @@
+"""Regions as the compiled kernel sees them, and their bounds, block by block on every core."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any, TypeVar
+
+import numpy as np
+from numpy.typing import NDArray
+
+from cosmic_opt.search import kernel
+from cosmic_opt.search.objective import Objective
+from cosmic_opt.search.score import kernel_columns
+from cosmic_opt.search.space import Codes, Regions, Space
+from cosmic_opt.simulation.analytical.layout import Option
+from cosmic_opt.simulation.analytical.simulator import AnalyticalSimulator
+
+IntArray = NDArray[np.int64]
+Result = TypeVar("Result")
+
+BLOCK = 8192
+"""Regions made, bounded and mostly forgotten at a time."""
+NO_LIMIT = 2**62
+
+
+@dataclass(frozen=True)
+class Bounding:
+    """The kernel's view of a space under one simulator and objective."""
+
+    space: Space
+    simulator: AnalyticalSimulator
+    objective: Objective
+
+    @cached_property
+    def masks(self) -> NDArray[np.bool_]:
+        """The masks [G, D, O] of options that regions have."""
+        return self.space.masks()
+
+    @cached_property
+    def options(self) -> kernel.Options:
+        """The options of every dimension, padded to the longest list."""
+        listed, rules = self.space.options, self.space.ownership.coupling
+        amounts = self.space.option_amounts(self.objective)
+        shares = [self.space.shares(rule) for rule in rules]
+        dimensions, width = len(listed), max(map(len, listed))
+        inputs = np.zeros((dimensions, width, int(Option.COUNT)), dtype=np.int64)
+        padded = np.zeros((dimensions, width), dtype=np.int64)
+        coupled = np.zeros((len(rules), dimensions, width), dtype=np.int64)
+        for dimension, options in enumerate(listed):
+            inputs[dimension, : len(options)] = self._encode(dimension)
+            padded[dimension, : len(options)] = amounts[dimension]
+            for rule, share in enumerate(shares):
+                coupled[rule, dimension, : len(options)] = share[dimension]
+        sizes = np.array([len(options) for options in listed], dtype=np.int64)
+        return kernel.Options(inputs, sizes, padded, coupled, self._senses())
+
+    def _encode(self, dimension: int) -> IntArray:
+        names = {
+            column.parameter: column.name
+            for column in self.space.parameter_set.columns
+            if column.index == (dimension,) and column.parameter in ("topology", "algorithm", "bandwidth", "latency")
+        }
+        batch = self.space.option_batch(dimension)
+        columns = {parameter: batch.values(name) for parameter, name in names.items()}
+        return _repeat(self.simulator.encode_options(dimension, columns), len(batch))
+
+    def _senses(self) -> IntArray:
+        """Return how dominance treats each coupling rule: a one-sided bound is an axis, any other rule a key."""
+        senses = []
+        for rule in self.space.ownership.coupling:
+            one_sided = kernel.UPPER if rule.lower is None else kernel.LOWER
+            senses.append(kernel.KEY if rule.lower is not None and rule.upper is not None else one_sided)
+        return np.array(senses, dtype=np.int64)
+
+    def arrays(self, codes: Codes, masks: NDArray[np.bool_] | None = None) -> kernel.Regions:
+        """Return the kernel's view of regions, prepared by the simulator; `masks` [1, D, O] may narrow options."""
+        size = len(codes)
+        prepared = self.simulator.prepare(kernel_columns(self.space.batch(codes)), strict=False)
+        rests = [self.space.rests(rule, codes) for rule in self.space.ownership.coupling]
+        none = np.zeros((size, 0), dtype=np.int64)
+        return kernel.Regions(
+            _repeat(prepared.whole, size),
+            _repeat(prepared.payload, size),
+            _repeat(prepared.links, size),
+            self.masks if masks is None else masks,
+            self.space.mask_of(codes) if masks is None else np.zeros(size, dtype=np.int64),
+            np.column_stack([low for low, _ in rests]) if rests else none,
+            np.column_stack([high for _, high in rests]) if rests else none,
+            self.space.fixed_amounts(self.objective, codes),
+        )
+
+    def bounds(
+        self, regions: kernel.Regions, *, worst: bool = False, best: tuple[int, int] | None = None
+    ) -> tuple[IntArray, IntArray]:
+        """Return a lower (`worst`: an upper) bound on every member's step, and each region's least amount.
+
+        A region that even without communication is worse than `best` (ticks, amount) is given that weaker bound.
+        """
+        count = len(regions.amount)
+        ticks, amounts = np.zeros(count, dtype=np.int64), np.zeros(count, dtype=np.int64)
+        incumbent = np.array(best or (NO_LIMIT, NO_LIMIT), dtype=np.int64)
+        extreme = self._slowest if worst else self._fastest
+        kernel.bound_regions(self.simulator.tables, self.options, regions, extreme, worst, incumbent, ticks, amounts)
+        return ticks, amounts
+
+    @cached_property
+    def _fastest(self) -> NDArray[np.bool_]:
+        return self._extreme(worst=False)
+
+    @cached_property
+    def _slowest(self) -> NDArray[np.bool_]:
+        return self._extreme(worst=True)
+
+    def _extreme(self, *, worst: bool) -> NDArray[np.bool_]:
+        """Return the masks reduced to the options among which every slot has its extreme.
+
+        Of options that differ only in bandwidth, the widest is the fastest in every slot: a phase is its load by its
+        bandwidth, rounded.
+        """
+        extreme = np.zeros_like(self.masks)
+        rows = np.arange(len(self.masks))
+        for dimension, size in enumerate(self.options.sizes):
+            inputs = self.options.inputs[dimension, :size]
+            others = np.delete(inputs, Option.BANDWIDTH, axis=1)
+            _, alike = np.unique(others, axis=0, return_inverse=True)
+            fastest_first = np.argsort(inputs[:, Option.BANDWIDTH] * (1 if worst else -1), kind="stable")
+            for group in range(alike.max() + 1):
+                members = fastest_first[alike.reshape(-1)[fastest_first] == group]
+                first = members[self.masks[:, dimension, members].argmax(axis=1)]
+                extreme[rows, dimension, first] = self.masks[rows, dimension, first]
+        return extreme
+
+    def over_blocks(self, function: Callable[[Regions], Result]) -> Iterator[Result]:
+        """Yield the function of every block of regions, in order; blocks are worked on by every core."""
+        product = self.space.regions
+        starts = range(0, product.count, BLOCK)
+        _ = self.masks, self.options, self._fastest  # made once, before threads ask for them
+        if len(starts) == 1:
+            yield function(product.block(0, BLOCK))
+            return
+        with ThreadPoolExecutor(max_workers=os.cpu_count()) as pool:
+            yield from pool.map(lambda start: function(product.block(start, start + BLOCK)), starts)
+
+
+def _repeat(array: NDArray[Any], size: int) -> NDArray[Any]:
+    """Return a writable array of `size` rows; a problem without structural columns is prepared as one row.
+
+    Compiled code treats a read-only array as another type, and would be compiled once more for it.
+    """
+    return array if len(array) == size else np.repeat(array, size, axis=0)
+
+
+def joined(parts: Sequence[Regions]) -> Regions:
+    """Return the regions of several blocks as one."""
+    return Regions(np.concatenate([part.codes for part in parts]), np.concatenate([part.sizes for part in parts]))
