@@ -35,7 +35,7 @@ class AwareNetwork:
         if key not in self.numbers:
             self.numbers[key] = self._new_collective(members, asked)
         collective = self.numbers[key]
-        position = members.npus.index(owner[0])
+        position = members.positions[owner[0]]
         self.owners[collective][position] = owner
         if len(call.owners) == len(members.npus):
             del self.numbers[key]

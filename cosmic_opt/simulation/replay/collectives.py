@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
 import numpy as np
@@ -21,12 +21,22 @@ _Asked = tuple[str, int, tuple[bool, ...] | None, bool]
 Plans = tuple[tuple[Phase, ...], tuple[Phase, ...]]
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, eq=False)
 class Members:
-    """The NPUs that run a collective together, in order; `listed` when a communicator group names them."""
+    """The NPUs that run a collective together, in order; `listed` when a communicator group names them.
+
+    One object stands for one such set, so that looking it up does not take longer for more NPUs.
+    """
 
     npus: tuple[int, ...]
     listed: bool
+    positions: Mapping[int, int]
+    """The place of each NPU."""
+
+    @classmethod
+    def of(cls, npus: tuple[int, ...], *, listed: bool) -> Members:
+        """Return a new set."""
+        return cls(npus, listed, {npu: position for position, npu in enumerate(npus)})
 
 
 @dataclass(slots=True)
@@ -40,7 +50,7 @@ class UnawareCollectives:
     fabric: Fabric = field(init=False)
     turns: dict[tuple[int, str], Counter[int]] = field(default_factory=dict)
     finishes: dict[tuple[object, ...], IntArray] = field(default_factory=dict)
-    edges: dict[tuple[int, ...], tuple[Edges, int]] = field(default_factory=dict)
+    edges: dict[Members, tuple[Edges, int]] = field(default_factory=dict)
     cases: dict[_Asked, AstraCase] = field(default_factory=dict)
     shapes: dict[bytes, int] = field(default_factory=dict)
 
@@ -65,7 +75,7 @@ class UnawareCollectives:
         origin = min(starts)
         pattern = np.array(starts, dtype=np.int64) - origin
         if members.listed and len(members.npus) < self.machine.npus:
-            relative = self._group_finish(asked, members.npus, pattern)
+            relative = self._group_finish(asked, members, pattern)
         else:
             relative = self._machine_finish(asked, members.npus, pattern)
         finishes: list[int] = (relative + origin).tolist()
@@ -79,13 +89,13 @@ class UnawareCollectives:
             self.cases[asked] = case
         return self.cases[asked]
 
-    def _group_finish(self, asked: _Asked, npus: tuple[int, ...], pattern: IntArray) -> IntArray:
+    def _group_finish(self, asked: _Asked, members: Members, pattern: IntArray) -> IntArray:
         """A group smaller than the machine is one flat ring; groups with equal edges take equal times."""
-        if npus not in self.edges:
-            edges = self.fabric.edges(npus)
+        if members not in self.edges:
+            edges = self.fabric.edges(members.npus)
             content = edges.latency_ns.tobytes() + edges.bytes_per_ns.tobytes()
-            self.edges[npus] = edges, self.shapes.setdefault(content, len(self.shapes))
-        edges, shape = self.edges[npus]
+            self.edges[members] = edges, self.shapes.setdefault(content, len(self.shapes))
+        edges, shape = self.edges[members]
         key = (asked, shape, pattern.tobytes())
         if key not in self.finishes:
             case = self._case(asked)
@@ -121,24 +131,40 @@ class UnawareCollectives:
         }
 
 
-def together(machine: ReplayMachine, collective: str, flags: tuple[bool, ...] | None) -> tuple[int, ...]:
-    """Return the NPU numbers of the set that the involved dimensions span from NPU 0, ascending.
+@dataclass(frozen=True, slots=True)
+class Span:
+    """The set of NPUs that the involved dimensions span from NPU 0, ascending, and strides and extents of the rest.
+
+    Every set of that shape is this one, moved along the dimensions `outside`.
+    """
+
+    npus: tuple[int, ...]
+    outside: tuple[tuple[int, int], ...]
+
+    def first(self, npu: int) -> int:
+        """Return the least NPU of the set that holds `npu`."""
+        return sum(npu // stride % extent * stride for stride, extent in self.outside)
+
+
+def spanned(machine: ReplayMachine, collective: str, flags: tuple[bool, ...] | None) -> Span:
+    """Return the shape of the sets of NPUs that run a collective of the whole machine.
 
     Raises:
         InfeasibleError: no dimension is involved.
     """
     case = machine.case(collective, 0, flags)
-    if parse_implementation(case.algorithms[0]).flat:
-        return tuple(range(machine.npus))
-    involved = involved_dims(case)
+    flat = parse_implementation(case.algorithms[0]).flat
+    involved = range(len(machine.npus_per_dim)) if flat else involved_dims(case)
     if not involved:
         raise InfeasibleError("ASTRA-sim gives no time: no dimension is involved", hint="involve a dimension")
-    npus, stride = [0], 1
+    npus, outside, stride = [0], list[tuple[int, int]](), 1
     for dim, extent in enumerate(machine.npus_per_dim):
         if dim in involved:
             npus = [npu + stride * place for place in range(extent) for npu in npus]
+        else:
+            outside.append((stride, extent))
         stride *= extent
-    return tuple(npus)
+    return Span(tuple(npus), tuple(outside))
 
 
 def _run(case: AstraCase, plans: Plans, pattern: IntArray) -> IntArray:

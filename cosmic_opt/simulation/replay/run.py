@@ -11,7 +11,7 @@ from collections import Counter
 from dataclasses import dataclass
 
 from cosmic_opt.errors import InfeasibleError, LimitError, SpecError, nearest
-from cosmic_opt.simulation.replay.collectives import Members, together
+from cosmic_opt.simulation.replay.collectives import Members, Span, spanned
 from cosmic_opt.simulation.replay.machine import MOST_NS, ReplayMachine
 from cosmic_opt.simulation.replay.network import Completion, MessageKey, Network, UnawareNetwork
 from cosmic_opt.simulation.replay.npu import Npu
@@ -199,7 +199,8 @@ class _Groups:
     def __init__(self, workload: TraceWorkload, machine: ReplayMachine) -> None:
         self.groups = {name: _listed(npus, machine.npus) for name, npus in workload.groups.items()}
         self.machine = machine
-        self.sets = dict[tuple[str, tuple[bool, ...] | None], tuple[int, ...]]()
+        self.spans = dict[tuple[str, tuple[bool, ...] | None], Span]()
+        self.sets = dict[tuple[tuple[tuple[int, int], ...], int], Members]()
         self.joined = Counter[tuple[int, str]]()
 
     def join(self, npu: int, operation: Operation) -> tuple[Members, int]:
@@ -216,7 +217,7 @@ class _Groups:
                 hint=nearest(operation.group, self.groups) or "give the file of communicator groups",
             )
         members = self.groups[operation.group]
-        if npu not in members.npus:
+        if npu not in members.positions:
             raise SpecError(
                 f"NPU {npu} uses the communicator group {operation.group!r} without being in it",
                 hint="list the NPU in the group",
@@ -225,28 +226,19 @@ class _Groups:
 
     def _of_machine(self, npu: int, operation: Operation) -> Members:
         key = (operation.collective, operation.involved_dims)
-        if key not in self.sets:
-            self.sets[key] = together(self.machine, *key)
-        span = self.sets[key]
-        return Members(_shifted(span, npu, self.machine), listed=False)
+        if key not in self.spans:
+            self.spans[key] = spanned(self.machine, *key)
+        span = self.spans[key]
+        first = span.first(npu)
+        place = (span.outside, first)
+        if place not in self.sets:
+            self.sets[place] = Members.of(tuple(first + other for other in span.npus), listed=False)
+        return self.sets[place]
 
 
 def _listed(npus: tuple[int, ...], total: int) -> Members:
     """Return a communicator group; one of all NPUs runs on the machine's own plan, whatever its order."""
-    return Members(tuple(sorted(npus)) if len(npus) == total else npus, listed=True)
-
-
-def _shifted(span: tuple[int, ...], npu: int, machine: ReplayMachine) -> tuple[int, ...]:
-    """Return the set of NPUs of one shape that holds `npu`: its coordinates outside the involved dimensions."""
-    if len(span) == machine.npus:
-        return span
-    moved, stride = 0, 1
-    reached = set(span)
-    for extent in machine.npus_per_dim:
-        if stride not in reached:
-            moved += npu // stride % extent * stride
-        stride *= extent
-    return tuple(moved + place for place in span)
+    return Members.of(tuple(sorted(npus)) if len(npus) == total else npus, listed=True)
 
 
 def _stuck(rank: int, npu: Npu) -> InfeasibleError | SpecError:
