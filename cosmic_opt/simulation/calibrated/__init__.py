@@ -1,0 +1,1 @@
+"""Predictions that measured clusters confirm: kernels, collectives and software stacks put together."""

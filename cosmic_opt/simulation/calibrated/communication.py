@@ -1,0 +1,62 @@
+"""Communication inside a micro-batch: tensor-parallel collectives, context exchange, sends between stages."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from cosmic_opt.simulation.calibrated.groups import group_s, send_s
+from cosmic_opt.simulation.calibrated.job import FloatArray, TrainingDesigns, TrainingSetup
+from cosmic_opt.simulation.calibrated.layer import ACTIVATION_BYTES, Pass
+
+COLLECTIVES_PER_PASS = 2
+"""One after attention and one after the MLP (Shoeybi 2019, section 3)."""
+
+
+def tensor_pass(setup: TrainingSetup, designs: TrainingDesigns) -> Pass:
+    """Return the exposed tensor-parallel collectives of one layer.
+
+    Two all-reduces per pass; with sequence parallelism each is an all-gather and a reduce-scatter
+    (Korthikanti 2022, section 4.2). The stack's mode says what share stays exposed.
+    """
+    size = ACTIVATION_BYTES * designs.tokens(setup) * setup.model.hidden
+    one = np.ones_like(designs.tp)
+    if setup.sequence_parallel:
+        gather = group_s(setup, "all_gather", designs.tp, one, size)
+        once = gather + group_s(setup, "reduce_scatter", designs.tp, one, size)
+    else:
+        once = group_s(setup, "all_reduce", designs.tp, one, size)
+    mode = setup.tensor_mode or setup.stack.tensor_mode
+    exposed = setup.stack.overlap.tensor_exposed[mode] * COLLECTIVES_PER_PASS * once
+    return Pass(exposed, exposed)
+
+
+def context_pass(setup: TrainingSetup, designs: TrainingDesigns, attention: Pass) -> Pass:
+    """Return what the exchange of keys and values adds to attention: only what does not hide behind it.
+
+    Each rank gathers the keys and values of the others, and backward sends their gradients besides.
+    """
+    width = setup.model.kv_width / np.minimum(designs.tp, max(setup.model.kv_heads, 1))
+    size = ACTIVATION_BYTES * designs.micro_batch * setup.sequence * width
+    gather = group_s(setup, "all_gather", designs.cp, designs.tp, size)
+    return Pass(
+        np.maximum(gather - attention.forward_s, 0.0),
+        np.maximum(2 * gather - attention.backward_s, 0.0),
+    )
+
+
+def stage_exchange_s(setup: TrainingSetup, designs: TrainingDesigns) -> FloatArray:
+    """Return seconds a stage spends per micro-batch on sends that do not overlap; 0 without a pipeline.
+
+    One activation forward and one gradient backward per virtual stage; scattered over tp and gathered inside the node
+    (Narayanan 2021, section 4.1). Interleaved schedules overlap them where the stack does.
+    """
+    size = ACTIVATION_BYTES * designs.tokens(setup) * setup.model.hidden
+    inner = designs.tp * designs.cp * designs.dp
+    if setup.stack.scattered_sends or setup.sequence_parallel:
+        once = send_s(setup, inner, designs.gpus, size / designs.tp)
+        if not setup.sequence_parallel:
+            once = once + group_s(setup, "all_gather", designs.tp, np.ones_like(designs.tp), size)
+    else:
+        once = send_s(setup, inner, designs.gpus, size)
+    exposed = np.where(designs.interleave > 1, setup.stack.overlap.pipeline_exposed, 1.0)
+    return np.where(designs.pp > 1, 2 * once * designs.interleave * exposed, 0.0)

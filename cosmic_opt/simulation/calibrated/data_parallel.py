@@ -1,0 +1,104 @@
+"""Weights and gradients between data-parallel ranks: reductions, sharded weights, and what of them stays exposed."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from cosmic_opt.simulation.calibrated.groups import group_s, weight_shards
+from cosmic_opt.simulation.calibrated.job import FloatArray, TrainingDesigns, TrainingSetup
+from cosmic_opt.simulation.calibrated.pipeline import Stages, most_layers
+
+WEIGHT_BYTES = 2
+OPTIMIZER_BYTES = 34
+"""Adam in mixed precision per owned parameter: read gradient, master weight and two moments, write them back."""
+
+
+def layer_parameters(setup: TrainingSetup, designs: TrainingDesigns) -> tuple[FloatArray, FloatArray]:
+    """Return the weights of one layer on one rank: (those split over tp, routed experts split over ep)."""
+    model = setup.model
+    dense = (model.attention_parameters + model.dense_mlp_parameters) / designs.tp
+    return dense, model.expert_parameters / designs.ep
+
+
+def expert_copies(designs: TrainingDesigns) -> FloatArray:
+    """Return the ranks that hold the same experts: dp * cp * tp / ep."""
+    return np.asarray(np.maximum(designs.dp * designs.cp * designs.tp / designs.ep, 1.0))
+
+
+def is_sharded(designs: TrainingDesigns) -> FloatArray:
+    """Return where weights are fully sharded and gathered anew for each micro-batch: ZeRO 3 without a pipeline."""
+    return np.asarray((designs.zero_stage >= 3) & (designs.pp == 1))
+
+
+def sharded_exposed_s(
+    setup: TrainingSetup, designs: TrainingDesigns, forward_s: FloatArray, backward_s: FloatArray, weights: FloatArray
+) -> FloatArray:
+    """Return what gathers and reductions of one unit of `weights` add to its forward and backward compute.
+
+    Time is max(c, x) + xi min(c, x) with traffic x and the stack's xi: how far a generation fails to overlap.
+    Forward gathers, backward gathers again (unless kept) and reduces the gradients.
+    """
+    ranks, inner = weight_shards(designs), designs.tp
+    gather = group_s(setup, "all_gather", ranks, inner, WEIGHT_BYTES * weights)
+    reduce = group_s(setup, "reduce_scatter", ranks, inner, setup.gradient_bytes * weights)
+    again = gather if setup.gather_backward else np.zeros_like(gather)
+    return _beyond(setup, forward_s, gather) + _beyond(setup, backward_s, again + reduce)
+
+
+def _beyond(setup: TrainingSetup, compute_s: FloatArray, traffic_s: FloatArray) -> FloatArray:
+    """Return max(c, x) + xi min(c, x) - c."""
+    both = np.minimum(compute_s, traffic_s)
+    return np.maximum(compute_s, traffic_s) + setup.stack.overlap.fsdp_exposed * both - compute_s
+
+
+def single_nic_s(setup: TrainingSetup, designs: TrainingDesigns) -> FloatArray:
+    """Return the traffic of ZeRO-3 as built in 2021, per micro-batch: three passes over all weights, nothing hidden.
+
+    Each rank receives the weights twice and sends their gradients once through one network card
+    (Rajbhandari 2020, section 7; the published steps imply 21 to 31 GB/s).
+    """
+    passed = 3 * WEIGHT_BYTES * setup.model.parameters() / designs.tp
+    return np.where(weight_shards(designs) > 1, passed / setup.nic_bytes_per_s, 0.0)
+
+
+def gradient_s(setup: TrainingSetup, designs: TrainingDesigns, stages: Stages) -> FloatArray:
+    """Return exposed seconds of the once-a-step reduction, and of the gather of weights that follows it.
+
+    2021: one all-reduce after the last backward pass. Later: a reduce-scatter and an all-gather that hide behind the
+    last micro-batch, or under an interleaved schedule behind min(m, pp) of them, where a share stays exposed.
+    """
+    layers = most_layers(setup.model.layers, designs)
+    dense, expert = (layers * share for share in layer_parameters(setup, designs))
+    dense = dense + setup.model.head_parameters / designs.tp * np.where(designs.pp == 1, 2.0, 1.0)
+    groups = [(dense, weight_shards(designs), designs.tp)]
+    if setup.model.experts is not None:
+        groups.append((expert, expert_copies(designs), designs.ep))
+    size = setup.gradient_bytes
+    if setup.stack.overlap.gradient == "none":
+        return sum(
+            (group_s(setup, "all_reduce", ranks, inner, size * held) for held, ranks, inner in groups),
+            np.zeros_like(designs.tp),
+        )
+    traffic = np.zeros_like(designs.tp)
+    for held, ranks, inner in groups:
+        traffic = traffic + group_s(setup, "reduce_scatter", ranks, inner, size * held)
+        traffic = traffic + group_s(setup, "all_gather", ranks, inner, WEIGHT_BYTES * held)
+    overlap, many = setup.stack.overlap, designs.interleave > 1
+    passes = np.where(many, np.minimum(designs.micro_batches(setup), designs.pp), 1.0)
+    left = traffic - overlap.hidden_window * passes * stages.longest_s
+    return np.maximum(left, np.where(many, overlap.least_exposed * traffic, 0.0))
+
+
+def optimizer_s(setup: TrainingSetup, designs: TrainingDesigns) -> FloatArray:
+    """Return the optimizer step: its traffic over the parameters a rank owns, and the host's launches."""
+    dense, expert = layer_parameters(setup, designs)
+    layers = most_layers(setup.model.layers, designs)
+    tables = setup.model.head_parameters / designs.tp * np.where(designs.pp == 1, 2.0, 1.0)
+    sharded = designs.zero_stage >= 1
+    held = layers * dense + tables
+    owned = held / np.where(sharded, weight_shards(designs), 1.0)
+    owned = owned + layers * expert / np.where(sharded, expert_copies(designs), 1.0)
+    unscale = setup.stack.unscale_bytes if setup.recipe.name == "fp16" else 0.0
+    moved = OPTIMIZER_BYTES * owned + np.where(sharded, 0.0, unscale * held)
+    bandwidth = setup.device.memory_bytes_per_s * setup.stack.elementwise_fraction
+    return np.asarray(moved / bandwidth + setup.stack.host.optimizer_s)

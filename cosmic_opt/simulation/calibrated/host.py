@@ -1,0 +1,29 @@
+"""The process that launches kernels: when it is slower than the device, it sets the pace."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from cosmic_opt.simulation.calibrated.job import FloatArray, TrainingDesigns, TrainingSetup
+
+SHARPNESS = 4
+"""Power of the smooth maximum of device and host time: queues between the two are finite."""
+
+
+def paced_s(device_s: FloatArray, host_s: FloatArray) -> FloatArray:
+    """Return (device^4 + host^4)^(1/4), the time of work the host launches while the device runs."""
+    longer = np.maximum(np.maximum(device_s, host_s), 1e-300)
+    ratio = np.minimum(device_s, host_s) / longer
+    return np.asarray(longer * np.sqrt(np.sqrt(1 + ratio**SHARPNESS)))
+
+
+def layer_host_s(setup: TrainingSetup, designs: TrainingDesigns) -> FloatArray:
+    """Return host seconds of one layer and micro-batch: its launches, and reading the routed token counts."""
+    host = setup.stack.host
+    forwards = 1 + designs.recompute.layers
+    launches = forwards * host.forward_launches + host.backward_launches
+    routed = np.zeros_like(designs.tp)
+    if setup.model.experts is not None:
+        routed = forwards * host.routed_forward_s + host.routed_backward_s
+    fills_node = (designs.tp >= setup.gpus_per_node) & (setup.gpus_per_node > 1)
+    return np.asarray(launches * host.launch_s * np.where(fills_node, host.node_skew, 1.0) + routed)

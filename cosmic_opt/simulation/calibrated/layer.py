@@ -1,0 +1,164 @@
+"""One transformer layer on one rank: seconds of its forward and of its backward pass by class of work.
+
+Classes: `matmul`, `attention`, `elementwise`, `casts`. Communication and host time are added by `step`.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from cosmic_opt.simulation.calibrated.job import FloatArray, TrainingDesigns, TrainingSetup
+from cosmic_opt.system.hardware import (
+    attention_backward_s,
+    attention_prefill_s,
+    bytes_s,
+    gemm_s,
+    scores_s,
+    weighted_values_s,
+)
+from cosmic_opt.workloads.language_model import Matmul
+
+ACTIVATION_BYTES = 2
+ACCUMULATE_BYTES = 6
+"""Adding a 2-byte weight gradient to the accumulated one: read both, write one (beyond the product's own write)."""
+BACKWARD_TRAFFIC = 1.4
+"""Elementwise traffic of backward over forward: gradients in and out, saved inputs read."""
+SOFTMAX_BYTES = (4, 5)
+DROPOUT_BYTES = (5, 6)
+"""Bytes per attention score, forward and backward, of the unfused kernels."""
+
+
+@dataclass(frozen=True, slots=True)
+class Pass:
+    """Seconds of one class of work, forward and backward."""
+
+    forward_s: FloatArray
+    backward_s: FloatArray
+
+    def __add__(self, other: Pass) -> Pass:
+        return Pass(self.forward_s + other.forward_s, self.backward_s + other.backward_s)
+
+    @classmethod
+    def zero(cls, designs: TrainingDesigns) -> Pass:
+        """Return no time at all."""
+        return cls(np.zeros_like(designs.tp), np.zeros_like(designs.tp))
+
+
+def split_shape(matmul: Matmul, tp: FloatArray) -> tuple[FloatArray, FloatArray]:
+    """Return (inputs, outputs) of a linear map on one of tp ranks. Source: Shoeybi 2019, section 3."""
+    inputs = matmul.inputs / np.where(matmul.split == "inputs", tp, 1.0)
+    outputs = matmul.outputs / np.where(matmul.split == "outputs", tp, 1.0)
+    return inputs, outputs
+
+
+def product_pass(setup: TrainingSetup, precision: str, tokens: FloatArray, k: FloatArray, n: FloatArray) -> Pass:
+    """Return a linear map of `tokens` rows: forward, then input and weight gradients.
+
+    The weight gradient is accumulated over micro-batches in memory.
+    """
+    device, share = setup.sustained_device, setup.recipe.matmul_share if precision == setup.recipe.precision else 1.0
+    forward = gemm_s(device, precision, tokens, n, k, form="tile")
+    inputs = gemm_s(device, precision, tokens, k, n, form="tile")
+    weights = gemm_s(device, precision, k, n, tokens, form="tile")
+    accumulate = bytes_s(device, ACCUMULATE_BYTES * k * n, setup.stack.elementwise_fraction)
+    return Pass(forward / share, (inputs + weights) / share + accumulate)
+
+
+def matmul_pass(setup: TrainingSetup, designs: TrainingDesigns, matmuls: tuple[Matmul, ...]) -> Pass:
+    """Return the linear maps `matmuls` of one layer at their true shapes."""
+    total = Pass.zero(designs)
+    tokens = designs.tokens(setup)
+    for matmul in matmuls:
+        k, n = split_shape(matmul, designs.tp)
+        total += product_pass(setup, setup.recipe.precision, tokens, k, n)
+    return total
+
+
+def attention_pass(setup: TrainingSetup, designs: TrainingDesigns) -> Pass:
+    """Return the attention core by the stack's kernel generation, always in 16 bits."""
+    if setup.stack.attention.kind == "unfused":
+        return _unfused_attention(setup, designs)
+    model, kernel = setup.model, setup.stack.attention
+    batch, heads = designs.micro_batch / designs.cp, model.heads / designs.tp
+    kv_heads = np.maximum(model.kv_heads / designs.tp, 1)
+    dim = (model.score_width + model.value_width) / (2 * model.heads)
+    fraction = kernel.fraction_on(setup.device.name)
+    shape = (batch, setup.sequence, heads, kv_heads, dim)
+    forward = attention_prefill_s(setup.device, "bf16", *shape, efficiency=fraction)
+    backward = attention_backward_s(setup.device, "bf16", *shape, efficiency=fraction)
+    slowest = (2 * designs.cp - 1) / designs.cp if setup.context_schedule == "ring" else 1.0
+    return Pass(forward * slowest, backward * slowest)
+
+
+def _unfused_attention(setup: TrainingSetup, designs: TrainingDesigns) -> Pass:
+    """Return batched products over the full square, softmax and dropout (Shoeybi 2019): no causal saving.
+
+    Forward writes the scores once and reads them once; backward writes their gradient and reads scores or gradient in
+    three more products.
+    """
+    device, model = setup.sustained_device, setup.model
+    batch, heads = designs.micro_batch / designs.cp, model.heads / designs.tp
+    shape = (batch, setup.sequence, setup.sequence, heads)
+    written = scores_s(device, "fp16", *shape, model.score_width / model.heads)
+    read = weighted_values_s(device, "fp16", *shape, model.value_width / model.heads)
+    scores = batch * heads * setup.sequence**2
+    traffic = [s + (d if model.dropout else 0) for s, d in zip(SOFTMAX_BYTES, DROPOUT_BYTES, strict=True)]
+    forward, backward = (bytes_s(device, each * scores, setup.stack.elementwise_fraction) for each in traffic)
+    return Pass(written + read + forward, written + 3 * read + backward)
+
+
+def elementwise_pass(setup: TrainingSetup, designs: TrainingDesigns, ffn: FloatArray | float) -> Pass:
+    """Return norms, residuals, activation and rotary or transposes of one layer; `ffn` is the width a token passes.
+
+    Bytes per token forward: 2 norms of 4 h, 2 residuals of 6 h (7 with a dropout mask), 4 to 6 bytes per element of
+    the activation, 4 per element of queries and keys (12 h of transposes around unfused attention). Norms and
+    residuals divide by tp only with sequence parallelism (Korthikanti 2022).
+    """
+    model, stack = setup.model, setup.stack
+    whole: FloatArray | float = (2 * 4 + 2 * (7 if model.dropout else 6)) * model.hidden
+    if setup.sequence_parallel:
+        whole = whole / designs.tp
+    inside: FloatArray | float = (6 if model.gated_mlp else 4) * ffn
+    if stack.attention.kind == "unfused":
+        inside = inside + 12 * model.hidden
+    else:
+        inside = inside + 4 * (model.score_width + model.kv_width / 2)
+    moved = designs.tokens(setup) * (whole + inside / designs.tp) * (1.0 if setup.compiled else stack.eager_traffic)
+    forward = bytes_s(setup.device, moved, stack.elementwise_fraction)
+    return Pass(forward, BACKWARD_TRAFFIC * forward)
+
+
+def cast_pass(setup: TrainingSetup, designs: TrainingDesigns, matmuls: tuple[Matmul, ...]) -> Pass:
+    """Return the casts of activations, weights and gradients to the product's precision.
+
+    Forward casts each input and weight element and stores both orientations; backward casts the output gradient.
+    """
+    forward, backward = np.zeros_like(designs.tp), np.zeros_like(designs.tp)
+    if setup.recipe.cast_bytes:
+        tokens = designs.tokens(setup)
+        for matmul in matmuls:
+            k, n = split_shape(matmul, designs.tp)
+            forward = forward + tokens * k + k * n
+            backward = backward + tokens * n
+    moved = (setup.recipe.cast_bytes * elements for elements in (forward, backward))
+    return Pass(*(bytes_s(setup.device, each, setup.stack.elementwise_fraction) for each in moved))
+
+
+def head_pass(setup: TrainingSetup, designs: TrainingDesigns) -> Pass:
+    """Return logits (three products in 16 bits) and the loss over a vocabulary split over tp."""
+    model = setup.model
+    precision = "fp16" if setup.recipe.precision == "fp16" else "bf16"
+    tokens, vocabulary = designs.tokens(setup), model.vocabulary / designs.tp
+    hidden = np.full_like(designs.tp, model.hidden)
+    products = product_pass(setup, precision, tokens, hidden, vocabulary)
+    loss = bytes_s(setup.device, setup.stack.loss_bytes * tokens * vocabulary, setup.stack.elementwise_fraction)
+    return products + Pass(loss / 2, loss / 2)
+
+
+def embedding_pass(setup: TrainingSetup, designs: TrainingDesigns) -> Pass:
+    """Return the look-up and its gradient: each token's row is read and written once, and scattered back."""
+    moved = 2 * ACTIVATION_BYTES * designs.tokens(setup) * setup.model.hidden
+    forward = bytes_s(setup.device, moved, setup.stack.elementwise_fraction)
+    return Pass(forward, 2 * forward)

@@ -1,0 +1,83 @@
+"""Mixture of experts: grouped products, permutation, and dispatch over NVLink and between nodes."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from cosmic_opt.simulation.calibrated.groups import group_s, ranks_in_node
+from cosmic_opt.simulation.calibrated.job import FloatArray, TrainingDesigns, TrainingSetup
+from cosmic_opt.simulation.calibrated.layer import ACCUMULATE_BYTES, ACTIVATION_BYTES, Pass
+from cosmic_opt.system.hardware import bytes_s, grouped_gemm_s
+from cosmic_opt.workloads.language_model import Experts
+
+PERMUTE_BYTES = 4
+PERMUTE_PASSES = 3
+BACKWARD_PERMUTE = 4 / 3
+"""Permute, unpermute and combine move k copies of each token: three passes forward, four backward."""
+
+
+def routed_tokens(setup: TrainingSetup, designs: TrainingDesigns) -> FloatArray:
+    """Return token copies the experts of one rank process: its tokens (1 / tp of them) times k, balanced."""
+    assert setup.model.experts is not None
+    return designs.tokens(setup) / designs.tp * setup.model.experts.top_k * setup.capacity
+
+
+def experts_pass(setup: TrainingSetup, designs: TrainingDesigns, experts: Experts) -> Pass:
+    """Return the grouped products of the routed experts: forward, input and weight gradients."""
+    device, precision, share = setup.device, setup.recipe.precision, setup.recipe.matmul_share
+    local = experts.count / designs.ep
+    rows = routed_tokens(setup, designs) / local
+    total = Pass.zero(designs)
+    for matmul in setup.model.mlp_matmuls(experts.ffn):
+        k, n = matmul.inputs, matmul.outputs
+        forward = grouped_gemm_s(device, precision, rows, n, k, local, sustained=True)
+        inputs = grouped_gemm_s(device, precision, rows, k, n, local, sustained=True)
+        accumulate = bytes_s(device, ACCUMULATE_BYTES * k * n * local, setup.stack.elementwise_fraction)
+        total += Pass(forward / share, inputs / share + forward / share + accumulate)
+    return total
+
+
+def permute_pass(setup: TrainingSetup, designs: TrainingDesigns) -> Pass:
+    """Return permute, unpermute and combine: three passes over k copies of each token, four backward."""
+    moved = PERMUTE_PASSES * PERMUTE_BYTES * routed_tokens(setup, designs) * setup.model.hidden
+    forward = bytes_s(setup.device, moved, setup.stack.elementwise_fraction)
+    return Pass(forward, BACKWARD_PERMUTE * forward)
+
+
+def expert_cast_pass(setup: TrainingSetup, designs: TrainingDesigns, experts: Experts) -> Pass:
+    """Return the casts of routed activations and expert weights; see `layer.cast_pass`."""
+    rows, local = routed_tokens(setup, designs), experts.count / designs.ep
+    forward, backward = np.zeros_like(rows), np.zeros_like(rows)
+    for matmul in setup.model.mlp_matmuls(experts.ffn):
+        forward = forward + rows * matmul.inputs + local * matmul.parameters
+        backward = backward + rows * matmul.outputs
+    moved = (setup.recipe.cast_bytes * elements for elements in (forward, backward))
+    return Pass(*(bytes_s(setup.device, each, setup.stack.elementwise_fraction) for each in moved))
+
+
+def dispatch_pass(setup: TrainingSetup, designs: TrainingDesigns, experts: Experts) -> Pass:
+    """Return dispatch and combine, as much in backward; nothing where every rank holds all experts.
+
+    Inside a node each of the k copies travels; between nodes a token travels once to each of the
+    N (1 - (1 - 1/N)^k) nodes that hold an expert of it (DeepSeek-V3, section 3.2.2, with at most `nodes_limit`).
+    """
+    inner = np.ones_like(designs.tp)  # expert groups take consecutive ranks
+    local = ranks_in_node(setup, designs.ep, inner)
+    nodes = np.ceil(designs.ep / local)
+    tokens = designs.tokens(setup) / designs.tp
+    size = ACTIVATION_BYTES * tokens * experts.top_k * setup.capacity * setup.model.hidden
+    inside = group_s(setup, "all_to_all", local, inner, size)
+    copies = nodes * (1 - (1 - 1 / nodes) ** experts.top_k)
+    if setup.nodes_limit is not None:
+        copies = np.minimum(copies, setup.nodes_limit)
+    remote = ACTIVATION_BYTES * tokens * copies * (nodes - 1) / nodes * setup.model.hidden
+    fabric = setup.device.fabric
+    assert fabric is not None
+    across = np.where(
+        nodes > 1,
+        fabric.inter_node_s + remote / (setup.nic_bytes_per_s * fabric.nic_efficiency),
+        0.0,
+    )
+    hidden = np.where(designs.interleave > 1, setup.stack.overlap.dispatch_exposed, 1.0)
+    once = 2 * (inside + across * hidden)
+    return Pass(once, once)

@@ -1,0 +1,148 @@
+"""The software that runs a job: what one generation of a training framework costs beyond its arithmetic."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from cosmic_opt.errors import SpecError, Where, nearest
+
+ATTENTION_KINDS = ("unfused", "flash")
+GRADIENT_OVERLAPS = ("none", "window")
+SELECTIVE_MEANINGS = ("attention", "operators")
+
+
+@dataclass(frozen=True, slots=True)
+class AttentionKernel:
+    """The attention kernel a framework ships; a framework does not run a kernel younger than itself.
+
+    Attributes:
+        kind: "unfused" writes the scores to memory, "flash" does not.
+        forward_fraction: Share of the dense bf16 peak by the start of the device's name; a device that is not named
+            has its own fitted fraction, the latest kernel.
+        backward_share: Backward over forward fraction of a flash kernel.
+        square_share: Unfused: fraction of its two products over the device's matrix fraction.
+    """
+
+    kind: str
+    forward_fraction: Mapping[str, float]
+    backward_share: float
+    square_share: float
+
+    def __post_init__(self) -> None:
+        _one_of(self.kind, ATTENTION_KINDS, "attention.kind")
+
+    def fraction_on(self, device: str) -> float | None:
+        """Return the forward fraction on a device by the longest prefix of its name; None: the device's own kernel."""
+        known = [prefix for prefix in self.forward_fraction if device.startswith(prefix)]
+        return self.forward_fraction[max(known, key=len)] if known else None
+
+
+@dataclass(frozen=True, slots=True)
+class HostCost:
+    """Time of the process that launches kernels, seconds.
+
+    Attributes:
+        launch_s: One kernel launch.
+        node_skew: Factor on it where a tp group fills the node, so that processes of both sockets wait for each other.
+        forward_launches: Launches of one layer forward; `backward_launches` backward.
+        micro_batch_s: Once a micro-batch on the stage with the head: embedding, loss, data.
+        exchange_s: Once a micro-batch under a pipeline: synchronous send and receive.
+        optimizer_s: Once a step.
+        routed_forward_s: One expert layer forward whose token counts the host reads; `routed_backward_s` likewise.
+    """
+
+    launch_s: float
+    node_skew: float
+    forward_launches: float
+    backward_launches: float
+    micro_batch_s: float
+    exchange_s: float
+    optimizer_s: float
+    routed_forward_s: float
+    routed_backward_s: float
+
+
+@dataclass(frozen=True, slots=True)
+class Overlap:
+    """What share of communication the framework leaves exposed.
+
+    Attributes:
+        gradient: "none" reduces after the last backward; "window" hides behind the last micro-batch.
+        hidden_window: Share of that micro-batch's time communication can hide behind.
+        least_exposed: Share of gradient traffic that stays exposed under an interleaved schedule.
+        fsdp_exposed: xi of layer = max(compute, traffic) + xi min(compute, traffic).
+        pipeline_exposed: Exposed share of sends between stages under an interleaved schedule.
+        tensor_exposed: Exposed share of tensor-parallel collectives by the job's overlap mode.
+        dispatch_exposed: Exposed share of expert dispatch under an interleaved schedule.
+    """
+
+    gradient: str
+    hidden_window: float
+    least_exposed: float
+    fsdp_exposed: float
+    pipeline_exposed: float
+    tensor_exposed: Mapping[str, float]
+    dispatch_exposed: float
+
+    def __post_init__(self) -> None:
+        _one_of(self.gradient, GRADIENT_OVERLAPS, "overlap.gradient")
+
+
+@dataclass(frozen=True, slots=True)
+class Stack:
+    """One software generation, an explicit input of every calibrated prediction.
+
+    Attributes:
+        elementwise_fraction: Share of peak memory bandwidth its norms, residuals and activations reach.
+        eager_traffic: Factor on their bytes when the graph is not compiled.
+        loss_bytes: Memory traffic per logit of the loss, forward and backward.
+        unscale_bytes: Per unsharded parameter and step: gradient unscaling and norm under fp16.
+        gradient_bytes: Bytes per gradient in the data-parallel reduction, by precision name; `default` else.
+        selective: What selective recompute runs again: the "attention" core, or most "operators".
+        single_nic_sharding: Weight shards travel through one network card per rank group, nothing hidden.
+        scattered_sends: Stages send 1/tp of the activations and gather them inside the node.
+        tensor_mode: Default overlap mode of tensor parallelism, a key of `overlap.tensor_exposed`.
+        straggler_per_doubling: Relative slow-down per doubling of GPUs above 512.
+        hidden_inputs: What dominates the spread of measurements that state everything else.
+    """
+
+    name: str
+    elementwise_fraction: float
+    eager_traffic: float
+    loss_bytes: float
+    unscale_bytes: float
+    gradient_bytes: Mapping[str, float]
+    selective: str
+    single_nic_sharding: bool
+    scattered_sends: bool
+    tensor_mode: str
+    straggler_per_doubling: float
+    attention: AttentionKernel
+    host: HostCost
+    overlap: Overlap
+
+    def __post_init__(self) -> None:
+        _one_of(self.selective, SELECTIVE_MEANINGS, "selective")
+        _one_of(self.tensor_mode, tuple(self.overlap.tensor_exposed), "tensor_mode")
+
+
+@dataclass(frozen=True, slots=True)
+class Recipe:
+    """How a job stores and multiplies numbers.
+
+    Attributes:
+        precision: The device's matrix precision: fp16, bf16, fp8 or fp4.
+        cast_bytes: Memory traffic per GEMM operand element to reach it; 0 at 16 bits.
+        matmul_share: Fraction of the device's matrix fraction this scaling granularity reaches.
+    """
+
+    name: str
+    precision: str
+    cast_bytes: float
+    matmul_share: float
+
+
+def _one_of(value: str, known: tuple[str, ...], key: str) -> None:
+    if value not in known:
+        raise SpecError(f"unknown {key} {value!r}", where=Where(key=key), hint=nearest(value, known))
