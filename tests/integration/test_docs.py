@@ -10,6 +10,7 @@ import pytest
 import typer.main
 
 from cosmic_opt.cli.main import build_app
+from tests.integration.pages import guides
 from tests.unit.cli.running import run
 
 DOCS = Path(__file__).resolve().parents[2] / "docs"
@@ -101,6 +102,13 @@ def test_the_quantities_of_the_page_are_those_of_an_instance() -> None:
     table = {name.strip("`"): unit for name, unit, _ in rows("rule-language.md", "| quantity | unit")}
     symbols = {"byte": "B", "byte/s": "B/s", "dollar": "$", "picosecond": "ps", "1": "1"}
     assert {name: symbols[unit] for name, unit in table.items()} == {n: q.unit.value for n, q in quantities.items()}
+
+
+@pytest.mark.parametrize("page", guides())
+def test_the_python_of_a_guide_runs(page: str, capsys: pytest.CaptureFixture[str]) -> None:
+    for program in blocks(page, "python"):
+        exec(program, {})
+        assert capsys.readouterr().out.strip()
 
 
 def test_every_command_and_option_is_documented() -> None:

@@ -122,7 +122,7 @@ def test_a_sweep_gives_every_optimum_and_the_breakpoints() -> None:
 
 def test_a_breakpoint_is_exact_to_the_byte() -> None:
     problem = SYSTEM1.require("sp == 1")
-    sweep = problem.sweep("memory_capacity=8GB,12GB")
+    sweep = problem.sweep("memory_capacity=12GB,12.7GB")
     found = problem.breakpoints(sweep, list(sweep.points()), solves=40)
     assert len(found) > 2
     assert all(change.exact for change in found)
