@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 import re
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
 
@@ -16,6 +16,7 @@ from cosmic_opt.psa.document import Entry, expect_schema, read_yaml
 from cosmic_opt.system.hardware.device import (
     OPERAND_BYTES,
     AttentionConstants,
+    CacheConstants,
     CollectiveLibrary,
     Device,
     FabricConstants,
@@ -31,15 +32,16 @@ KERNEL_LIBRARY = "gpu-kernels"
 COLLECTIVE_LIBRARY = "nccl"
 ROOFLINE_KEYS = ("efficiency", "memory_fraction", "launch", "knee", "throttle")
 GEMM_KEYS = ("simple", "tile", "sustained")
-ATTENTION_KEYS = ("efficiency", "prefill_launch", "decode_launch", "decode_doubling", "decode_memory_fraction")
+ATTENTION_KEYS = (
+    *("efficiency", "prefill_launch", "prologue_tokens", "tile_rows"),
+    *("decode_launch", "decode_doubling", "decode_memory_fraction", "cache_gain"),
+)
 FABRIC_TIMES = ("base", "hop", "startup", "inter_node", "inter_node_doubling")
 FABRIC_FITTED = ("base", "hop", "efficiency", "startup")
 FABRIC_KEYS = (
     *("like", "source", "link", "gpus_per_domain", *FABRIC_TIMES, "efficiency", "in_switch_fraction"),
-    *("in_switch_gpus", "pair_all_to_all", "peer_share", "nic", "nic_efficiency", "rail_parallel"),
+    *("all_to_all_copy", "peer_share", "nic", "nic_efficiency", "rail_parallel"),
 )
-IN_SWITCH_GPUS = 5
-"""Below five ranks the ring is at least as fast as reduction in the switch: (1 + 1/n) S against 2 (n-1)/n S."""
 MOST_LIKE = 4
 
 
@@ -155,7 +157,7 @@ def _read(path: Path) -> Device:
     )
     if "kernels" not in fields:
         raise root.fail("the device has no kernel constants", "give it a 'kernels:' section, see a100-80")
-    kernels = _chain(root, "kernels", ("like", "source", "sms", "power_w", "peaks", "gemm", "attention"))
+    kernels = _chain(root, "kernels", ("like", "source", "sms", "power_w", "cache", "peaks", "gemm", "attention"))
     fabric = _chain(root, "fabric", FABRIC_KEYS) if "fabric" in fields else None
     extrapolates = [
         group for group, keys in (("gemm", GEMM_KEYS), ("attention", ATTENTION_KEYS)) if not kernels.own(keys, group)
@@ -172,6 +174,7 @@ def _read(path: Path) -> Device:
         peak_flop_per_s=_peaks(fields["peak"], kernels),
         gemm=_gemm(kernels),
         attention=_attention(kernels),
+        cache=_cache(kernels),
         fabric=None if fabric is None else _fabric(fabric),
         extrapolates=tuple(extrapolates),
     )
@@ -237,6 +240,9 @@ def _gemm(kernels: _Chain) -> GemmConstants:
         ),
         sustained=_sustained(kernels),
         relative=_fractions(kernels.find("relative", "gemm")),
+        fill=_number(shared["fill"], high=10.0),
+        depth=_number(shared["depth"], high=1e5),
+        reference=shared["reference"].integer(low=1),
         throttle_from_s=_seconds(shared["throttle_from"]),
         throttle_full_s=_seconds(shared["throttle_full"]),
         group_rows=shared["group_rows"].integer(low=1),
@@ -277,20 +283,31 @@ def _attention(kernels: _Chain) -> AttentionConstants:
     return AttentionConstants(
         efficiency=_fraction(own["efficiency"]),
         prefill_launch_s=_seconds(own["prefill_launch"]),
+        prologue_tokens=_number(own["prologue_tokens"], high=1e5),
+        tile_rows=own["tile_rows"].integer(low=1),
         traffic=_number(shared["traffic"], high=100.0),
-        tile_rows=shared["tile_rows"].integer(low=1),
+        cached_traffic=_number(shared["cached_traffic"], high=1.0),
+        tail=_number(shared["tail"], high=1.0),
         backward_flops=_number(shared["backward_flops"], high=10.0),
         backward_efficiency=_fraction(shared["backward_efficiency"]),
         decode_launch_s=_seconds(own["decode_launch"]),
         decode_doubling_s=_seconds(own["decode_doubling"]),
         decode_context=shared["decode_context"].integer(low=1),
         decode_memory_fraction=_fraction(own["decode_memory_fraction"]),
+        ramp_bytes=float(positive(shared["ramp"], Unit.BYTES)),
+        cache_gain=_number(own["cache_gain"], low=1.0, high=100.0),
     )
+
+
+def _cache(kernels: _Chain) -> CacheConstants:
+    shared = _library(KERNEL_LIBRARY)["cache"].mapping()
+    size = float(positive(kernels.get("cache"), Unit.BYTES))
+    return CacheConstants(size, _fraction(shared["share"]), _number(shared["sharpness"], low=1.0, high=100.0))
 
 
 def _fabric(chain: _Chain) -> FabricConstants:
     times = {key: _seconds(chain.get(key)) for key in FABRIC_TIMES}
-    switch, rails = chain.find("in_switch_fraction"), chain.find("rail_parallel")
+    switch, rails, copy = (chain.find(key) for key in ("in_switch_fraction", "rail_parallel", "all_to_all_copy"))
     return FabricConstants(
         link_bytes_per_s=float(positive(chain.get("link"), Unit.BYTES_PER_S)),
         gpus_per_domain=chain.get("gpus_per_domain").integer(low=1, high=10**6),
@@ -299,8 +316,7 @@ def _fabric(chain: _Chain) -> FabricConstants:
         efficiency=_fraction(chain.get("efficiency")),
         startup_s=times["startup"],
         in_switch_fraction=None if switch is None or switch.value == "none" else _fraction(switch),
-        in_switch_gpus=IN_SWITCH_GPUS,
-        pair_all_to_all=_number(chain.find("pair_all_to_all"), 1.0, low=1e-6, high=1.0),
+        all_to_all_copy=None if copy is None else _number(copy, high=10.0),
         peer_share=_number(chain.find("peer_share"), 1.0, low=1e-6, high=1.0),
         nic_bytes_per_s=float(positive(chain.get("nic"), Unit.BYTES_PER_S)),
         nic_efficiency=_fraction(chain.get("nic_efficiency")),
@@ -311,22 +327,24 @@ def _fabric(chain: _Chain) -> FabricConstants:
     )
 
 
+@cache
 def _collectives() -> CollectiveLibrary:
     shared = _library(COLLECTIVE_LIBRARY)
     protocols = []
     for entry in shared["protocols"].items():
-        fields = entry.fields(required=("name", "bandwidth_share", "startup_share"))
+        fields = entry.fields(required=("name", "bandwidth_share", "startup_share", "point_to_point"))
         shares = (_fraction(fields["bandwidth_share"]), _number(fields["startup_share"], high=1.0))
-        protocols.append(Protocol(fields["name"].text(), *shares))
+        protocols.append(Protocol(fields["name"].text(), *shares, fields["point_to_point"].flag()))
     kinds = {}
     for name, entry in shared["kinds"].mapping().items():
-        fields = entry.fields(required=("latency", "hop", "bandwidth"))
-        kinds[name] = KindFactors(*(_number(fields[key], high=10.0) for key in ("latency", "hop", "bandwidth")))
-    return CollectiveLibrary(tuple(protocols), kinds, _number(shared["sharpness"], low=1.0, high=100.0))
-
-
-def with_domain(device: Device, gpus: int) -> Device:
-    """Return the device in scale-up domains of another size."""
-    if device.fabric is None:
-        raise SpecError(f"{device.name!r} has no fabric", hint="give its file a 'fabric:' section")
-    return replace(device, fabric=replace(device.fabric, gpus_per_domain=gpus))
+        fields = entry.fields(required=("latency", "hop", "startup", "copy"), optional=("pair_limit",))
+        factors = (_number(fields[key], high=10.0) for key in ("latency", "hop", "startup", "copy"))
+        limit = float(positive(fields["pair_limit"], Unit.BYTES)) if "pair_limit" in fields else None
+        kinds[name] = KindFactors(*factors, limit)
+    return CollectiveLibrary(
+        protocols=tuple(protocols),
+        kinds=kinds,
+        sharpness=_number(shared["sharpness"], low=1.0, high=100.0),
+        in_switch_startup=_number(shared["in_switch_startup"], high=100.0),
+        in_switch_gpus=shared["in_switch_gpus"].integer(low=2),
+    )

@@ -11,6 +11,7 @@ from cosmic_opt.system.hardware.attention import (
 from cosmic_opt.system.hardware.collective import collective_s
 from cosmic_opt.system.hardware.device import (
     AttentionConstants,
+    CacheConstants,
     CollectiveLibrary,
     Device,
     FabricConstants,
@@ -26,6 +27,7 @@ from cosmic_opt.system.hardware.gemm import gemm_s, grouped_gemm_s
 
 __all__ = [
     "AttentionConstants",
+    "CacheConstants",
     "CollectiveLibrary",
     "Device",
     "FabricConstants",

@@ -21,15 +21,19 @@ def attention_prefill_s(
     *,
     causal: bool = True,
     efficiency: float | None = None,
+    writes_cache: bool = True,
 ) -> FloatArray:
     """Return seconds of fused attention over `seq` new tokens of each of `batch` sequences.
 
-    FLOPs are 2 B H S^2 d for causal attention (half the square) and twice that without; start-up, traffic and
-    arithmetic add. `efficiency` overrides the device's own fraction of the peak (an older kernel generation).
+    Start-up, traffic and arithmetic add. With `writes_cache` the kernel pair of an inference engine is meant, which
+    first reads q, k and v to rotate them and to write the cache; training reads and writes each tensor once.
+    `efficiency` overrides the device's own fraction of the peak (an older kernel generation).
     """
-    batch, seq, heads, kv_heads, head_dim = _floats(batch, seq, heads, kv_heads, head_dim)
-    flops = attention_flops(batch, seq, heads, head_dim, causal=causal)
-    return np.where(flops > 0, _fused(device, precision, flops, (batch, seq, heads, kv_heads, head_dim), efficiency), 0)
+    shape = _floats(batch, seq, heads, kv_heads, head_dim)
+    flops = attention_flops(shape[0], shape[1], shape[2], shape[4], causal=causal)
+    fraction = device.attention.efficiency if efficiency is None else efficiency
+    copies = (4, 6) if writes_cache else (2, 2)
+    return np.where(flops > 0, _fused(device, precision, flops, shape, fraction, copies), 0.0)
 
 
 def attention_backward_s(
@@ -46,15 +50,14 @@ def attention_backward_s(
 ) -> FloatArray:
     """Return seconds of the backward pass of fused attention, scores recomputed: five products for the forward's two.
 
-    `efficiency` is the forward's, as in `attention_prefill_s`; the device's ratio of backward to forward applies.
+    `efficiency` is the forward's, as in `attention_prefill_s`; the ratio of backward to forward applies to it.
     """
     constants = device.attention
     shape = _floats(batch, seq, heads, kv_heads, head_dim)
     flops = attention_flops(shape[0], shape[1], shape[2], shape[4], causal=causal)
-    forward = constants.efficiency if efficiency is None else efficiency
-    scaled = constants.backward_flops * flops
-    time = _fused(device, precision, scaled, shape, forward * constants.backward_efficiency)
-    return np.where(flops > 0, time, 0)
+    fraction = constants.backward_efficiency * (constants.efficiency if efficiency is None else efficiency)
+    time = _fused(device, precision, constants.backward_flops * flops, shape, fraction, (4, 4))
+    return np.where(flops > 0, time, 0.0)
 
 
 def attention_flops(
@@ -66,17 +69,35 @@ def attention_flops(
 
 
 def _fused(
-    device: Device, precision: str, flops: FloatArray, shape: tuple[FloatArray, ...], efficiency: float | None
+    device: Device,
+    precision: str,
+    flops: FloatArray,
+    shape: tuple[FloatArray, ...],
+    efficiency: float,
+    copies: tuple[int, int],
 ) -> FloatArray:
+    """Return start + traffic + arithmetic; `copies` counts passes over a query head's and a key head's tensor.
+
+    A causal pass has blocks from one tile to the whole sequence, the longest first: the chip is busy for the mean,
+    and the longest block bounds it from below and delays the end (list scheduling, Graham 1969).
+    """
     batch, seq, heads, kv_heads, head_dim = shape
     constants = device.attention
-    moved = 2 * operand_bytes(precision) * batch * seq * head_dim * (heads + kv_heads)
-    blocks = batch * heads * np.ceil(seq / constants.tile_rows) / device.sms
-    idle = np.ceil(blocks) / np.maximum(blocks, 1e-300)
-    rate = device.peak(precision) * (constants.efficiency if efficiency is None else efficiency)
-    return np.asarray(
-        constants.prefill_launch_s + constants.traffic * moved / device.memory_bytes_per_s + idle * flops / rate
-    )
+    tensor = operand_bytes(precision) * batch * seq * head_dim
+    hit = cached_share(device, 2 * tensor * (heads + kv_heads))
+    moved = tensor * (copies[0] * heads + copies[1] * kv_heads) * (1 - hit * (1 - constants.cached_traffic))
+    blocks = np.maximum(batch * heads * np.ceil(seq / constants.tile_rows), 1)
+    overhead = (seq + constants.prologue_tokens) / np.maximum(seq, 1)
+    mean_s = flops * overhead / (device.peak(precision) * efficiency)
+    longest_s = 2 * mean_s * device.sms / blocks
+    arithmetic = np.maximum(mean_s, longest_s) + constants.tail * np.minimum(mean_s, longest_s)
+    return np.asarray(constants.prefill_launch_s + constants.traffic * moved / device.memory_bytes_per_s + arithmetic)
+
+
+def cached_share(device: Device, working_set_bytes: FloatArray) -> FloatArray:
+    """Return the share of a repeatedly used working set that the last-level cache holds: nearly all or nothing."""
+    cache = device.cache
+    return np.asarray(1 / (1 + (working_set_bytes / (cache.share * cache.size_bytes)) ** cache.sharpness))
 
 
 def attention_decode_s(
@@ -89,18 +110,24 @@ def attention_decode_s(
     head_dim: ArrayLike,
     *,
     launch_s: float | None = None,
+    warm: bool = False,
 ) -> FloatArray:
     """Return seconds of one new token per sequence over a cache of `context` tokens.
 
-    The cache is read once; each doubling of the context adds a step of the combination of partial results.
-    `launch_s` overrides the floor (about 6 us inside an engine that replays graphs).
+    The KV cache is read once at the memory's rate, which it reaches after `ramp_bytes`; each doubling of the context
+    adds a step of the combination of partial results. `warm` means that the same cache was read just before (a
+    benchmark's repetition), so that a small one is still in the chip. `launch_s` overrides the floor (about 6 us
+    inside an engine that replays graphs).
     """
     batch, context, heads, kv_heads, head_dim = _floats(batch, context, heads, kv_heads, head_dim)
     constants = device.attention
     moved = operand_bytes(precision) * batch * head_dim * (2 * kv_heads * context + 2 * heads)
+    hit = cached_share(device, moved) if warm else np.zeros_like(moved)
+    missed = (1 - hit) * (moved + np.minimum(moved, constants.ramp_bytes))
     start = constants.decode_launch_s if launch_s is None else launch_s
     combine = constants.decode_doubling_s * np.log2(1 + context / constants.decode_context)
-    time = start + combine + moved / (constants.decode_memory_fraction * device.memory_bytes_per_s)
+    rate = constants.decode_memory_fraction * device.memory_bytes_per_s
+    time = start + combine + (missed + hit * moved / constants.cache_gain) / rate
     return np.where(batch * context > 0, time, 0.0)
 
 
@@ -115,7 +142,7 @@ def scores_s(
 ) -> FloatArray:
     """Return seconds of the unfused product of queries and keys: arithmetic and the write of the scores add."""
     compute_s, memory_s = _unfused(device, precision, batch, queries, context, heads, head_dim)
-    return device.gemm.simple.launch_s + compute_s + memory_s
+    return np.asarray(device.gemm.simple.launch_s + compute_s + memory_s)
 
 
 def weighted_values_s(
@@ -129,7 +156,7 @@ def weighted_values_s(
 ) -> FloatArray:
     """Return seconds of the unfused product of scores and values: the larger of arithmetic and reading the scores."""
     compute_s, memory_s = _unfused(device, precision, batch, queries, context, heads, head_dim)
-    return device.gemm.simple.launch_s + np.maximum(compute_s, memory_s)
+    return np.asarray(device.gemm.simple.launch_s + np.maximum(compute_s, memory_s))
 
 
 def _unfused(

@@ -52,10 +52,12 @@ class TileLibrary:
 class GemmConstants:
     """Constants of matrix products.
 
-    `sustained` is the fraction of the peak of each precision that a long run keeps (power and clocks at their limit),
-    by precision; `relative` the fraction a precision reaches of bf16's own fraction. The throttle grows from nothing
-    at `throttle_from_s` of ideal kernel time to its whole at `throttle_full_s`. `group_rows` is the tile height to
-    which a grouped GEMM rounds each expert's rows, `group_efficiency` its fraction of the dense rate.
+    `sustained` is the fraction of the peak of each precision that a long run keeps (power and clocks at their limit)
+    on a product of `reference` rows, columns and depth; `relative` the fraction of its peak a precision reaches
+    relative to bf16's. The throttle grows from nothing at `throttle_from_s` of ideal kernel time to its whole at
+    `throttle_full_s`. In the simple form, `fill` is the share of a 128 x 128 tile per SM, and `depth` the length of k,
+    that starting and draining the chip costs. `group_rows` is the tile height to which a grouped GEMM rounds each
+    expert's rows, `group_efficiency` its fraction of the dense rate.
     """
 
     simple: RooflineConstants
@@ -63,6 +65,9 @@ class GemmConstants:
     library: TileLibrary
     sustained: Mapping[str, float]
     relative: Mapping[str, float]
+    fill: float
+    depth: float
+    reference: int
     throttle_from_s: float
     throttle_full_s: float
     group_rows: int
@@ -73,49 +78,84 @@ class GemmConstants:
 class AttentionConstants:
     """Constants of the device's best fused attention kernels.
 
-    Prefill: `efficiency` of the matrix peak, `prefill_launch_s`, `traffic` (bytes moved over the bytes of q, k, v and
-    output), `tile_rows` queries of one thread block, `backward_flops` (times the forward's) at `backward_efficiency`
-    (times the forward's). Decode: `decode_launch_s`, `decode_doubling_s` per doubling of the context beyond
-    `decode_context` tokens (splits and their combination), `decode_memory_fraction`.
+    Prefill: `efficiency` of the matrix peak, `prefill_launch_s`, `traffic` (bytes moved over the tensors' bytes),
+    `cached_traffic` (what of it is left while the tensors fit in the cache), `tile_rows` queries of one thread block,
+    `prologue_tokens` of keys whose time starting a block costs, `tail` of the longest block that remains exposed,
+    `backward_flops` (times the forward's) at `backward_efficiency` (times the forward's).
+    Decode: `decode_launch_s`, `decode_doubling_s` per doubling of the context beyond `decode_context` tokens (splits
+    and their combination), `decode_memory_fraction`, `ramp_bytes` in flight before memory runs at its rate,
+    `cache_gain` how much faster data in the cache is read.
     """
 
     efficiency: float
     prefill_launch_s: float
-    traffic: float
+    prologue_tokens: float
     tile_rows: int
+    traffic: float
+    cached_traffic: float
+    tail: float
     backward_flops: float
     backward_efficiency: float
     decode_launch_s: float
     decode_doubling_s: float
     decode_context: int
     decode_memory_fraction: float
+    ramp_bytes: float
+    cache_gain: float
+
+
+@dataclass(frozen=True, slots=True)
+class CacheConstants:
+    """The last-level cache: its bytes, the share a repeated working set can fill, how sharp the edge is (a power)."""
+
+    size_bytes: float
+    share: float
+    sharpness: float
 
 
 @dataclass(frozen=True, slots=True)
 class Protocol:
-    """One wire protocol of a collective library: its share of the bulk bandwidth and of the bulk start-up time."""
+    """One wire protocol of a collective library.
+
+    `bandwidth_share` is its share of the bulk bandwidth, `startup_share` of the bulk start-up time;
+    `point_to_point` tells whether sends between pairs (all-to-all, send) may use it.
+    """
 
     name: str
     bandwidth_share: float
     startup_share: float
+    point_to_point: bool
 
 
 @dataclass(frozen=True, slots=True)
 class KindFactors:
-    """What a collective kind costs relative to all-reduce: base latency, latency per hop, bulk bandwidth."""
+    """What a collective kind costs beside an all-reduce.
+
+    `latency` and `hop` multiply the base latency and the latency per hop, `startup` the bulk start-up; `copy` is the
+    share of a step that copying the rank's own block costs, with (n-1) or 2(n-1) steps of S/n. A kind made of sends
+    between pairs has `pair_limit_bytes`: above this many bytes per peer only the bulk protocol is used.
+    """
 
     latency: float
     hop: float
-    bandwidth: float
+    startup: float
+    copy: float
+    pair_limit_bytes: float | None
 
 
 @dataclass(frozen=True, slots=True)
 class CollectiveLibrary:
-    """Protocols and kind factors of a collective library; the fastest protocol wins, smoothly (power `sharpness`)."""
+    """Protocols and kinds of a collective library; the fastest protocol wins, smoothly (power `sharpness`).
+
+    `in_switch_startup` is the start-up of reduction in the switch in units of the bulk start-up; it is considered
+    from `in_switch_gpus` ranks on.
+    """
 
     protocols: tuple[Protocol, ...]
     kinds: Mapping[str, KindFactors]
     sharpness: float
+    in_switch_startup: float
+    in_switch_gpus: int
 
 
 @dataclass(frozen=True, slots=True)
@@ -124,11 +164,11 @@ class FabricConstants:
 
     `base_s` and `hop_s` are latency (once, and per further rank), `efficiency` the bulk share of the link,
     `startup_s` the start-up of the bulk protocol. `in_switch_fraction` is the share of the link that reduction inside
-    the switch reaches, or None without it; it is used from `in_switch_gpus` ranks on. `pair_all_to_all` is the share
-    of the bulk bandwidth that an all-to-all reaches between two GPUs alone. `peer_share` is the share of the link that
-    reaches one peer (1 behind a switch, 1/7 where eight are fully connected). Outside: `nic_bytes_per_s` at
-    `nic_efficiency`, for every rank of a domain at once where `rail_parallel`, for one of them otherwise;
-    `inter_node_s` once and `inter_node_doubling_s` per doubling of the domains.
+    the switch reaches, or None without it. `all_to_all_copy` replaces the library's copy share of an all-to-all where
+    links outrun the copy. `peer_share` is the share of the link that reaches one peer (1 behind a switch, 1/7 where
+    eight are fully connected). Outside: `nic_bytes_per_s` at `nic_efficiency`, for every rank of a domain at once
+    where `rail_parallel`, for one of them otherwise; `inter_node_s` once and `inter_node_doubling_s` per doubling of
+    the domains.
     """
 
     link_bytes_per_s: float
@@ -138,8 +178,7 @@ class FabricConstants:
     efficiency: float
     startup_s: float
     in_switch_fraction: float | None
-    in_switch_gpus: int
-    pair_all_to_all: float
+    all_to_all_copy: float | None
     peer_share: float
     nic_bytes_per_s: float
     nic_efficiency: float
@@ -166,6 +205,7 @@ class Device:
     peak_flop_per_s: Mapping[str, float]
     gemm: GemmConstants
     attention: AttentionConstants
+    cache: CacheConstants
     fabric: FabricConstants | None
     extrapolates: tuple[str, ...]
 

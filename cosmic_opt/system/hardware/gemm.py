@@ -12,6 +12,7 @@ from cosmic_opt.system.hardware.device import Device, GemmConstants, operand_byt
 FloatArray = NDArray[np.float64]
 Form = Literal["simple", "tile"]
 ACCUMULATOR_BYTES = 4
+FILL_TILE = 128
 LEAST_OUTPUT_BYTES = 2
 """Results are written in 16 bits however narrow the operands are."""
 
@@ -67,16 +68,22 @@ def grouped_gemm_s(
         *(np.asarray(size, dtype=float) for size in (rows_per_expert, n, k, experts))
     )
     padded = np.ceil(rows / constants.group_rows) * constants.group_rows
-    compute_s = 2 * padded * n * k * experts / (_rate(device, precision, sustained) * constants.group_efficiency)
+    work = _work(device, experts * padded * n, k)
+    compute_s = work / (_rate(device, precision, sustained) * constants.group_efficiency)
     traffic = experts * gemm_bytes(precision, rows, n, k)
     time = _roofline(device, compute_s, traffic, sustained)
     return np.where(rows * experts * n * k > 0, time, 0.0)
 
 
 def _rate(device: Device, precision: str, sustained: bool) -> float:
-    """Return matrix FLOP/s of the simple form."""
+    """Return matrix FLOP/s of the simple form, for work counted by `_work`.
+
+    A sustained fraction holds at the reference product, start and drain included.
+    """
     if sustained:
-        return device.peak(precision) * device.sustained_fraction(precision)
+        side = np.asarray(float(device.gemm.reference))
+        overhead = float(_work(device, side**2, side) / (2 * side**3))
+        return device.peak(precision) * device.sustained_fraction(precision) * overhead
     return device.peak(precision) * device.gemm.simple.efficiency * device.gemm.relative.get(precision, 1.0)
 
 
@@ -89,7 +96,13 @@ def _simple(
     traffic: FloatArray,
     sustained: bool,
 ) -> FloatArray:
-    return _roofline(device, 2 * m * n * k / _rate(device, precision, sustained), traffic, sustained)
+    return _roofline(device, _work(device, m * n, k) / _rate(device, precision, sustained), traffic, sustained)
+
+
+def _work(device: Device, outputs: FloatArray, k: FloatArray) -> FloatArray:
+    """Return 2 (outputs + fill) (k + depth): FLOPs, and the time of filling every SM and starting each tile."""
+    constants = device.gemm
+    return np.asarray(2 * (outputs + constants.fill * device.sms * FILL_TILE**2) * (k + constants.depth))
 
 
 def _roofline(device: Device, compute_s: FloatArray, traffic: FloatArray, sustained: bool) -> FloatArray:
