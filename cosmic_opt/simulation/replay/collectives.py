@@ -39,6 +39,15 @@ class Members:
         return cls(npus, listed, {npu: position for position, npu in enumerate(npus)})
 
 
+@dataclass(frozen=True, slots=True)
+class GroupEdges:
+    """The edges of a group, a number that equal edges share, and whether every member sees the same ones."""
+
+    edges: Edges
+    shape: int
+    circulant: bool
+
+
 @dataclass(slots=True)
 class UnawareCollectives:
     """Works out collectives of one machine; equal ones only once.
@@ -50,7 +59,9 @@ class UnawareCollectives:
     fabric: Fabric = field(init=False)
     turns: dict[tuple[int, str], Counter[int]] = field(default_factory=dict)
     finishes: dict[tuple[object, ...], IntArray] = field(default_factory=dict)
-    edges: dict[Members, tuple[Edges, int]] = field(default_factory=dict)
+    edges: dict[Members, GroupEdges] = field(default_factory=dict)
+    durations: dict[tuple[str, int, Members, tuple[bool, ...] | None], int] = field(default_factory=dict)
+    paths: dict[tuple[int, int], Edges] = field(default_factory=dict)
     cases: dict[_Asked, AstraCase] = field(default_factory=dict)
     shapes: dict[bytes, int] = field(default_factory=dict)
 
@@ -81,6 +92,30 @@ class UnawareCollectives:
         finishes: list[int] = (relative + origin).tolist()
         return finishes
 
+    def duration_ns(self, collective: str, size_bytes: int, members: Members, flags: tuple[bool, ...] | None) -> int:
+        """Return how long a collective takes that all members issue at once and, by symmetry, finish at once."""
+        key = (collective, size_bytes, members, flags)
+        if key not in self.durations:
+            times = set(self.finish(collective, size_bytes, members, flags, [0] * len(members.npus)))
+            assert len(times) == 1, "the members are not alike"
+            self.durations[key] = times.pop()
+        return self.durations[key]
+
+    def message_ns(self, source: int, target: int, size_bytes: int) -> int:
+        """Return the time of a message of the workload."""
+        if (source, target) not in self.paths:
+            self.paths[source, target] = self.fabric.edges((source, target), rows=1)
+        return int(self.paths[source, target].ahead_ns(1, size_bytes)[0])
+
+    def edges_of(self, members: Members) -> GroupEdges:
+        """Return the edges of a group smaller than the machine."""
+        if members not in self.edges:
+            edges = self.fabric.edges(members.npus)
+            content = edges.latency_ns.tobytes() + edges.bytes_per_ns.tobytes()
+            shape = self.shapes.setdefault(content, len(self.shapes))
+            self.edges[members] = GroupEdges(edges, shape, edges.circulant)
+        return self.edges[members]
+
     def _case(self, asked: _Asked) -> AstraCase:
         if asked not in self.cases:
             collective, size_bytes, flags, listed = asked
@@ -91,16 +126,12 @@ class UnawareCollectives:
 
     def _group_finish(self, asked: _Asked, members: Members, pattern: IntArray) -> IntArray:
         """A group smaller than the machine is one flat ring; groups with equal edges take equal times."""
-        if members not in self.edges:
-            edges = self.fabric.edges(members.npus)
-            content = edges.latency_ns.tobytes() + edges.bytes_per_ns.tobytes()
-            self.edges[members] = edges, self.shapes.setdefault(content, len(self.shapes))
-        edges, shape = self.edges[members]
-        key = (asked, shape, pattern.tobytes())
+        group = self.edges_of(members)
+        key = (asked, group.shape, pattern.tobytes())
         if key not in self.finishes:
             case = self._case(asked)
-            fold = edges.circulant and not pattern.any()
-            plans = group_plan(case, edges.folded() if fold else edges)
+            fold = group.circulant and not pattern.any()
+            plans = group_plan(case, group.edges.folded() if fold else group.edges)
             self.finishes[key] = _run(case, plans, pattern)
         return self.finishes[key]
 

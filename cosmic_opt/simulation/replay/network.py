@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Protocol
 
@@ -87,9 +87,9 @@ class Calls:
 class UnawareNetwork:
     """The congestion-unaware backend: every duration is known when the last member has joined."""
 
-    def __init__(self, machine: ReplayMachine) -> None:
+    def __init__(self, machine: ReplayMachine, collectives: UnawareCollectives) -> None:
         self.machine = machine
-        self.collectives = UnawareCollectives(machine)
+        self.collectives = collectives
         self.calls = Calls()
         self.sent = dict[tuple[MessageKey, int], int]()
         self.waiting = dict[tuple[MessageKey, int], Owner]()
@@ -100,10 +100,9 @@ class UnawareNetwork:
             return ()
         starts = [call.starts[npu] for npu in members.npus]
         finishes = self.collectives.finish(asked[0], asked[1], members, asked[2], starts)
-        smaller = members.listed and len(members.npus) < self.machine.npus
-        last_step_ns = SUBGROUP_DELAY_NS if smaller else self.machine.endpoint_delay_ns
+        step_ns = last_step_ns(self.machine, members)
         return [
-            Completion(finish, finish - last_step_ns, *call.owners[npu])
+            Completion(finish, finish - step_ns, *call.owners[npu])
             for npu, finish in zip(members.npus, finishes, strict=True)
         ]
 
@@ -111,7 +110,7 @@ class UnawareNetwork:
         turn = (key, number)
         if sends:
             source, target, _, size_bytes = key
-            arrival = now + int(self.collectives.fabric.edges((source, target)).ahead_ns(1, size_bytes)[0])
+            arrival = now + self.collectives.message_ns(source, target, size_bytes)
             done = [Completion(arrival, now, *owner)]
             if turn in self.waiting:
                 done.append(Completion(arrival, now, *self.waiting.pop(turn)))
@@ -126,3 +125,34 @@ class UnawareNetwork:
 
     def advance(self, limit_ns: int | None) -> Sequence[Completion]:
         return ()
+
+
+class FoldedNetwork:
+    """The congestion-unaware backend where one NPU of each kind issues its collectives for all members.
+
+    `senders` maps a message that such an NPU receives to the one, of another such NPU, that is like it.
+    """
+
+    def __init__(
+        self, machine: ReplayMachine, collectives: UnawareCollectives, senders: Mapping[MessageKey, MessageKey]
+    ) -> None:
+        self.machine = machine
+        self.collectives = collectives
+        self.senders = senders
+        self.messages = UnawareNetwork(machine, collectives)
+
+    def join(self, members: Members, number: int, asked: Asked, owner: Owner, now: int) -> Sequence[Completion]:
+        finish = now + self.collectives.duration_ns(asked[0], asked[1], members, asked[2])
+        return [Completion(finish, finish - last_step_ns(self.machine, members), *owner)]
+
+    def post(self, key: MessageKey, number: int, sends: bool, owner: Owner, now: int) -> Sequence[Completion]:
+        return self.messages.post(key if sends else self.senders[key], number, sends, owner, now)
+
+    def advance(self, limit_ns: int | None) -> Sequence[Completion]:
+        return ()
+
+
+def last_step_ns(machine: ReplayMachine, members: Members) -> int:
+    """Return how long before the end of a collective its last event is scheduled."""
+    smaller = members.listed and len(members.npus) < machine.npus
+    return SUBGROUP_DELAY_NS if smaller else machine.endpoint_delay_ns

@@ -27,6 +27,7 @@ class Npu:
         self.operations = sorted(operations, key=lambda operation: operation.id)
         place = {operation.id: index for index, operation in enumerate(self.operations)}
         self.slots = [_slot(operation) for operation in self.operations]
+        self.communicates = [operation.kind in COMMUNICATION for operation in self.operations]
         self.missing = [len(operation.dependencies) for operation in self.operations]
         self.children: list[list[int]] = [[] for _ in self.operations]
         for index, operation in enumerate(self.operations):
@@ -48,7 +49,7 @@ class Npu:
     def begin(self, index: int, now: int) -> None:
         """Note that an operation is issued."""
         self.running += 1
-        if self.operations[index].kind in COMMUNICATION:
+        if self.communicates[index]:
             self._talking += 1
             if self._talking == 1:
                 self._talking_since_ns = now
@@ -56,7 +57,7 @@ class Npu:
     def end(self, index: int, now: int) -> None:
         """Note that an operation is complete, and release what it holds."""
         self.running -= 1
-        if self.operations[index].kind in COMMUNICATION:
+        if self.communicates[index]:
             self._talking -= 1
             if self._talking == 0:
                 self.communication_ns += now - self._talking_since_ns

@@ -8,12 +8,15 @@ from __future__ import annotations
 
 import heapq
 from collections import Counter
+from collections.abc import Sequence
 from dataclasses import dataclass
 
-from cosmic_opt.errors import InfeasibleError, LimitError, SpecError, nearest
-from cosmic_opt.simulation.replay.collectives import Members, Span, spanned
+from cosmic_opt.errors import InfeasibleError, LimitError, SpecError
+from cosmic_opt.simulation.replay.collectives import UnawareCollectives
+from cosmic_opt.simulation.replay.fold import fold
+from cosmic_opt.simulation.replay.groups import Groups
 from cosmic_opt.simulation.replay.machine import MOST_NS, ReplayMachine
-from cosmic_opt.simulation.replay.network import Completion, MessageKey, Network, UnawareNetwork
+from cosmic_opt.simulation.replay.network import Completion, FoldedNetwork, MessageKey, Network, UnawareNetwork
 from cosmic_opt.simulation.replay.npu import Npu
 from cosmic_opt.simulation.replay.trace import Kind, Operation, TraceWorkload
 
@@ -59,8 +62,11 @@ class ReplayResult:
         return min(npu.finish_ns for npu in self.npus)
 
 
-def replay(workload: TraceWorkload, machine: ReplayMachine) -> ReplayResult:
+def replay(workload: TraceWorkload, machine: ReplayMachine, *, folded: bool = True) -> ReplayResult:
     """Return what ASTRA-sim reports for `workload` on `machine`.
+
+    Where NPUs provably do the same at the same times, one of each kind is replayed for all; not `folded`, every NPU
+    is, with the same result.
 
     Raises:
         SpecError: trace and machine do not fit together, or operations wait for each other in a circle.
@@ -74,21 +80,40 @@ def replay(workload: TraceWorkload, machine: ReplayMachine) -> ReplayResult:
         )
     if workload.operations > MOST_OPERATIONS:
         raise LimitError(f"the workload has {workload.operations:,} operations", hint=f"at most {MOST_OPERATIONS:,}")
-    run = _Replay(workload, machine)
+    ranks, kinds, network = _arrange(workload, machine, folded=folded)
+    run = _Replay(workload, machine, ranks, network)
     run.run()
-    times = tuple(NpuTimes(npu.finished_ns, npu.compute_ns, npu.communication_ns) for npu in run.npus)
-    return ReplayResult(times, workload.operations)
+    times = [NpuTimes(npu.finished_ns, npu.compute_ns, npu.communication_ns) for npu in run.npus]
+    return ReplayResult(tuple(times[kind] for kind in kinds), workload.operations)
+
+
+def _arrange(
+    workload: TraceWorkload, machine: ReplayMachine, *, folded: bool
+) -> tuple[Sequence[int], Sequence[int], Network]:
+    """Return the NPUs to replay, which of them stands for each NPU, and their network."""
+    everyone = range(machine.npus)
+    if machine.profile == "astra_sim_aware":
+        from cosmic_opt.simulation.replay.aware_network import AwareNetwork  # compiled code: loaded where it is used
+
+        return everyone, everyone, AwareNetwork(machine)
+    collectives = UnawareCollectives(machine)
+    folding = fold(workload, machine, collectives) if folded else None
+    if folding is None:
+        return everyone, everyone, UnawareNetwork(machine, collectives)
+    return folding.ranks, folding.kinds, FoldedNetwork(machine, collectives, folding.senders)
 
 
 class _Replay:
-    """The state of one replay; `run` may be called once."""
+    """The state of one replay of the NPUs `ranks`, here known by their place; `run` may be called once."""
 
-    def __init__(self, workload: TraceWorkload, machine: ReplayMachine) -> None:
+    def __init__(self, workload: TraceWorkload, machine: ReplayMachine, ranks: Sequence[int], network: Network) -> None:
         self.machine = machine
-        self.network = _network(machine)
-        self.npus = [Npu(rank) for rank in workload.ranks]
+        self.ranks = ranks
+        self.network = network
+        self.npus = [Npu(workload.ranks[rank]) for rank in ranks]
         self.skipped = [[self._is_skipped(operation) for operation in npu.operations] for npu in self.npus]
-        self.members = _Groups(workload, machine)
+        self.groups = Groups(workload, machine)
+        self.joined = Counter[tuple[int, str]]()
         self.events: list[tuple[int, int, int, int, int]] = []
         self.serial = 0
         self.memory_free_ns = 0
@@ -111,7 +136,7 @@ class _Replay:
             self.npus[npu].end(index, now)
             self._issue(npu, now)
             self.npus[npu].finished_ns = now
-        for rank, state in enumerate(self.npus):
+        for rank, state in zip(self.ranks, self.npus, strict=True):
             if state.remaining:
                 raise _stuck(rank, state)
 
@@ -134,7 +159,8 @@ class _Replay:
                 end = self._end_ns(npu, operation, now)
                 if end == now == 0:
                     raise InfeasibleError(
-                        f"ASTRA-sim gives no time: operation {operation.id} of NPU {npu} takes 0 ns at time 0",
+                        f"ASTRA-sim gives no time: operation {operation.id} of NPU {self.ranks[npu]} takes 0 ns at "
+                        "time 0",
                         hint="operations that are ready at the start must take at least 1 ns",
                     )
                 self._push(Completion(end, now, npu, index))
@@ -159,19 +185,21 @@ class _Replay:
         return now + duration
 
     def _collective(self, npu: int, index: int, operation: Operation, now: int) -> None:
-        members, number = self.members.join(npu, operation)
+        members = self.groups.members(self.ranks[npu], operation)
+        number = self.joined[npu, operation.group]
+        self.joined[npu, operation.group] += 1
         asked = (operation.collective, operation.size_bytes, operation.involved_dims)
         for completion in self.network.join(members, number, asked, (npu, index), now):
             self._push(completion)
 
     def _message(self, npu: int, index: int, operation: Operation, now: int) -> None:
         """Post a send or a receive; the n-th of each with one source, destination, tag and size match."""
-        sends = operation.kind is Kind.SEND
-        if not 0 <= operation.peer < self.machine.npus or operation.peer == npu:
+        sends, rank = operation.kind is Kind.SEND, self.ranks[npu]
+        if not 0 <= operation.peer < self.machine.npus or operation.peer == rank:
             raise SpecError(
-                f"operation {operation.id} of NPU {npu} has the peer {operation.peer}", hint="name another NPU"
+                f"operation {operation.id} of NPU {rank} has the peer {operation.peer}", hint="name another NPU"
             )
-        source, target = (npu, operation.peer) if sends else (operation.peer, npu)
+        source, target = (rank, operation.peer) if sends else (operation.peer, rank)
         key = (source, target, operation.tag, operation.size_bytes)
         number = self.posts[sends, key]
         self.posts[sends, key] += 1
@@ -183,62 +211,6 @@ class _Replay:
         if operation.kind is Kind.COMPUTE and not operation.on_cpu and self.machine.peak_tflops is not None:
             return operation.size_bytes == 0
         return operation.kind is Kind.SKIPPED
-
-
-def _network(machine: ReplayMachine) -> Network:
-    if machine.profile == "astra_sim":
-        return UnawareNetwork(machine)
-    from cosmic_opt.simulation.replay.aware_network import AwareNetwork  # compiled code: loaded where it is used
-
-    return AwareNetwork(machine)
-
-
-class _Groups:
-    """Which NPUs run a collective together, and which of their collectives it is: they match by order."""
-
-    def __init__(self, workload: TraceWorkload, machine: ReplayMachine) -> None:
-        self.groups = {name: _listed(npus, machine.npus) for name, npus in workload.groups.items()}
-        self.machine = machine
-        self.spans = dict[tuple[str, tuple[bool, ...] | None], Span]()
-        self.sets = dict[tuple[tuple[tuple[int, int], ...], int], Members]()
-        self.joined = Counter[tuple[int, str]]()
-
-    def join(self, npu: int, operation: Operation) -> tuple[Members, int]:
-        """Return the members of a collective that `npu` issues, and how many it issued there before."""
-        members = self._of_group(npu, operation) if operation.group else self._of_machine(npu, operation)
-        number = self.joined[npu, operation.group]
-        self.joined[npu, operation.group] += 1
-        return members, number
-
-    def _of_group(self, npu: int, operation: Operation) -> Members:
-        if operation.group not in self.groups:
-            raise SpecError(
-                f"operation {operation.id} of NPU {npu} uses the unknown communicator group {operation.group!r}",
-                hint=nearest(operation.group, self.groups) or "give the file of communicator groups",
-            )
-        members = self.groups[operation.group]
-        if npu not in members.positions:
-            raise SpecError(
-                f"NPU {npu} uses the communicator group {operation.group!r} without being in it",
-                hint="list the NPU in the group",
-            )
-        return members
-
-    def _of_machine(self, npu: int, operation: Operation) -> Members:
-        key = (operation.collective, operation.involved_dims)
-        if key not in self.spans:
-            self.spans[key] = spanned(self.machine, *key)
-        span = self.spans[key]
-        first = span.first(npu)
-        place = (span.outside, first)
-        if place not in self.sets:
-            self.sets[place] = Members.of(tuple(first + other for other in span.npus), listed=False)
-        return self.sets[place]
-
-
-def _listed(npus: tuple[int, ...], total: int) -> Members:
-    """Return a communicator group; one of all NPUs runs on the machine's own plan, whatever its order."""
-    return Members.of(tuple(sorted(npus)) if len(npus) == total else npus, listed=True)
 
 
 def _stuck(rank: int, npu: Npu) -> InfeasibleError | SpecError:

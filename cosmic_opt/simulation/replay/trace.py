@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from enum import Enum
+from enum import StrEnum
 from pathlib import Path
 
 from cosmic_opt._registry import Registry
 
 
-class Kind(Enum):
+class Kind(StrEnum):
     """What an operation does. A `SKIPPED` one only passes its dependencies on."""
 
     COMPUTE = "compute"
