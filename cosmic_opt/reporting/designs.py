@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterator, Mapping, Sequence
 
 from cosmic_opt.psa.domain import Value
@@ -26,12 +25,6 @@ def designs_keys(batch: DesignBatch) -> Iterator[DesignKeys]:
             parameter: _members(columns, point) if columns[0].index else point[columns[0].name]
             for parameter, columns in families.items()
         }
-
-
-def design_lines(batch: DesignBatch) -> Iterator[str]:
-    """Yield each design as one line of JSON."""
-    for keys in designs_keys(batch):
-        yield json.dumps(keys)
 
 
 def value_text(column: Column, value: Value) -> str:

@@ -2,8 +2,12 @@
 
 from __future__ import annotations
 
+from functools import partial
+
 import pytest
 
+from cosmic_opt.feasibility.compile import CompileLimit
+from cosmic_opt.feasibility.feasible_set import feasible_set
 from tests.unit.cli.running import run
 
 TABLE1 = "cosmic/table1-1024"
@@ -100,3 +104,33 @@ def test_nothing_is_equivalent_when_nothing_is_feasible() -> None:
     done = run("count", TABLE1, "--up-to-equivalence", "--require", "tp == 3", "--json")
     assert done.code == 3
     assert "distinct" not in done.keys
+
+
+def test_a_diagram_that_outgrows_memory_gives_two_certified_limits_and_ends_with_four(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    exact = run("count", TABLE1, "--json").keys
+    narrow = partial(feasible_set, limit=CompileLimit(arcs=50), width=2)
+    monkeypatch.setattr("cosmic_opt.api.feasible_set", narrow)
+    done = run("count", TABLE1, "--json")
+    keys = done.keys
+    assert (done.code, keys["exact"], keys["diagram"], keys["components"]) == (4, False, None, [])
+    assert keys["lower"] <= exact["value"] <= keys["upper"] == keys["value"]
+    assert keys["outgrown_at"] in {"dp", "sp", "tp", "pp"}
+    text = run("count", TABLE1)
+    assert text.code == 4
+    assert "certified by a narrower diagram and a coarser one" in text.out
+    assert f"{keys['lower']:,}" in text.out
+    assert "hint:" in text.out
+    refused = run("enumerate", TABLE1, "--limit", "1")
+    assert (refused.code, refused.out) == (4, "")
+    assert "at least" in refused.err
+
+
+def test_the_size_of_the_diagram_is_a_key_and_a_line_on_stderr() -> None:
+    done = run("count", LLAMA, "--json")
+    shape = done.keys["diagram"]
+    assert shape["width"] <= shape["nodes"] <= shape["arcs"] + 20
+    assert sum(part["diagram"]["arcs"] for part in done.keys["components"]) <= shape["arcs"]
+    assert f"width {shape['width']:,}" in done.err
+    assert run("count", LLAMA, "--quiet").err == ""
