@@ -69,15 +69,9 @@ def collective(
     if profile == "link":
         _refuse_large(network, algorithms)
     size_bytes = int(SIZE.read("the size", size, Where("--size")))
+    options = _astra_sim(active_chunks, endpoint_delay, memory_bandwidth)
     result = simulate_collective(
-        network,
-        kind,
-        algorithms,
-        size_bytes,
-        multidim=multidim,
-        chunks=chunks,
-        profile=profile,
-        astra_sim=_astra_sim(active_chunks, endpoint_delay, memory_bandwidth),
+        network, kind, algorithms, size_bytes, multidim=multidim, chunks=chunks, profile=profile, astra_sim=options
     )
     asked = _echo(network, profile, kind, size_bytes, multidim, algorithms)
     output = Output(as_json, quiet)
