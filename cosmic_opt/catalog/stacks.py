@@ -55,6 +55,7 @@ def load_stack(name: str) -> Stack:
             single_nic_sharding=fields["single_nic_sharding"].flag(),
             scattered_sends=fields["scattered_sends"].flag(),
             tensor_mode=fields["tensor_mode"].text(),
+            fused_experts=fields["fused_experts"].flag(),
             straggler_per_doubling=_number(fields["straggler_per_doubling"]),
             attention=_attention(fields["attention"]),
             host=_host(fields["host"]),
@@ -78,9 +79,16 @@ def load_recipe(name: str) -> Recipe:
     recipes = root.fields(required=("recipes",), optional=("schema", "source"))["recipes"].mapping()
     if name.lower() not in recipes:
         raise SpecError(f"unknown precision {name!r}", where=Where(key="precision"), hint=nearest(name, recipes))
-    fields = recipes[name.lower()].fields(required=("precision", "cast_bytes", "matmul_share"))
+    fields = recipes[name.lower()].fields(
+        required=("precision", "cast_bytes", "matmul_share", "gather_bytes", "block_scaled")
+    )
     return Recipe(
-        name.lower(), fields["precision"].text(), _number(fields["cast_bytes"]), _number(fields["matmul_share"])
+        name.lower(),
+        fields["precision"].text(),
+        cast_bytes=_number(fields["cast_bytes"]),
+        matmul_share=_number(fields["matmul_share"]),
+        gather_bytes=_number(fields["gather_bytes"]),
+        block_scaled=fields["block_scaled"].flag(),
     )
 
 

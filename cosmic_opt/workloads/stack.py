@@ -103,8 +103,9 @@ class Stack:
         single_nic_sharding: Weight shards travel through one network card per rank group, nothing hidden.
         scattered_sends: Stages send 1/tp of the activations and gather them inside the node.
         tensor_mode: Default overlap mode of tensor parallelism, a key of `overlap.tensor_exposed`.
+        fused_experts: Block-scaled experts run as fused kernels: dispatch writes tokens in expert order, grouped
+            products activate and cast inside, and the host does not read token counts.
         straggler_per_doubling: Relative slow-down per doubling of GPUs above 512.
-        hidden_inputs: What dominates the spread of measurements that state everything else.
     """
 
     name: str
@@ -117,6 +118,7 @@ class Stack:
     single_nic_sharding: bool
     scattered_sends: bool
     tensor_mode: str
+    fused_experts: bool
     straggler_per_doubling: float
     attention: AttentionKernel
     host: HostCost
@@ -135,12 +137,16 @@ class Recipe:
         precision: The device's matrix precision: fp16, bf16, fp8 or fp4.
         cast_bytes: Memory traffic per GEMM operand element to reach it; 0 at 16 bits.
         matmul_share: Fraction of the device's matrix fraction this scaling granularity reaches.
+        gather_bytes: Bytes per element of an all-gather between sequence-parallel ranks: cast before it, or after.
+        block_scaled: Every few elements share a scale (MXFP8, NVFP4).
     """
 
     name: str
     precision: str
     cast_bytes: float
     matmul_share: float
+    gather_bytes: float
+    block_scaled: bool
 
 
 def _one_of(value: str, known: tuple[str, ...], key: str) -> None:

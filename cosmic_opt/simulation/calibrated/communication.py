@@ -16,12 +16,13 @@ def tensor_pass(setup: TrainingSetup, designs: TrainingDesigns) -> Pass:
     """Return the exposed tensor-parallel collectives of one layer.
 
     Two all-reduces per pass; with sequence parallelism each is an all-gather and a reduce-scatter
-    (Korthikanti 2022, section 4.2). The stack's mode says what share stays exposed.
+    (Korthikanti 2022, section 4.2); the gather moves the product's own operands. The stack's mode says what share stays exposed.
     """
     size = ACTIVATION_BYTES * designs.tokens(setup) * setup.model.hidden
     one = np.ones_like(designs.tp)
     if setup.sequence_parallel:
-        gather = group_s(setup, "all_gather", designs.tp, one, size)
+        narrow = setup.recipe.gather_bytes / ACTIVATION_BYTES
+        gather = group_s(setup, "all_gather", designs.tp, one, narrow * size)
         once = gather + group_s(setup, "reduce_scatter", designs.tp, one, size)
     else:
         once = group_s(setup, "all_reduce", designs.tp, one, size)

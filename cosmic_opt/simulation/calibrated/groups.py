@@ -29,7 +29,21 @@ def group_s(setup: TrainingSetup, kind: str, degree: FloatArray, inner: FloatArr
         nic_bytes_per_s=setup.nic_bytes_per_s,
         gpus_per_node=local,
     )
+    time = time + _ring_latency_s(setup, kind, degree, local)
     return _without_rails(setup, kind, degree, local, size, time) if setup.shared_nics else time
+
+
+def _ring_latency_s(setup: TrainingSetup, kind: str, degree: FloatArray, local: FloatArray) -> FloatArray:
+    """Return what a ring over many nodes costs beyond a tree: all-gather and reduce-scatter pass every node in turn.
+
+    NCCL has trees for all-reduce only, so the logarithm of the nodes in `collective_s` becomes their number.
+    """
+    fabric = setup.device.fabric
+    assert fabric is not None
+    nodes = np.ceil(degree / local)
+    if kind not in ("all_gather", "reduce_scatter"):
+        return np.zeros_like(nodes)
+    return np.where(nodes > 1, fabric.inter_node_doubling_s * (nodes - 1 - np.log2(np.maximum(nodes, 1))), 0.0)
 
 
 def _without_rails(

@@ -23,7 +23,7 @@ def layer_host_s(setup: TrainingSetup, designs: TrainingDesigns) -> FloatArray:
     forwards = 1 + designs.recompute.layers
     launches = forwards * host.forward_launches + host.backward_launches
     routed = np.zeros_like(designs.tp)
-    if setup.model.experts is not None:
+    if setup.model.experts is not None and not setup.fused_experts:
         routed = forwards * host.routed_forward_s + host.routed_backward_s
     fills_node = (designs.tp >= setup.gpus_per_node) & (setup.gpus_per_node > 1)
     return np.asarray(launches * host.launch_s * np.where(fills_node, host.node_skew, 1.0) + routed)

@@ -75,6 +75,11 @@ class TrainingSetup:
             raise SpecError(f"unknown tensor_mode {self.tensor_mode!r}", where=Where(key="tensor_mode"), hint=hint)
 
     @property
+    def fused_experts(self) -> bool:
+        """Whether routed experts run as fused kernels, which exist for block-scaled recipes."""
+        return self.stack.fused_experts and self.recipe.block_scaled
+
+    @property
     def gradient_bytes(self) -> float:
         """Bytes per gradient in the data-parallel reduction."""
         if self.reduce_bytes is not None:
@@ -96,19 +101,29 @@ class Recompute:
     """Shares of forward work that backward runs again, per design; 0 nothing, 1 all of it.
 
     `layers` is the share of layers whose whole forward runs again, collectives included. In the other layers
-    `attention`, `elementwise` and `matmul` are the shares of these classes alone.
+    `attention`, `elementwise`, `matmul` and `collectives` (of tensor parallelism) are the shares of these alone.
     """
 
     layers: FloatArray
     attention: FloatArray
     elementwise: FloatArray
     matmul: FloatArray
+    collectives: FloatArray
 
     @classmethod
-    def of(cls, layers: ArrayLike = 0.0, *, attention: float = 0, elementwise: float = 0, matmul: float = 0) -> Self:
+    def of(
+        cls,
+        layers: ArrayLike = 0.0,
+        *,
+        attention: float = 0,
+        elementwise: float = 0,
+        matmul: float = 0,
+        collectives: float = 0,
+    ) -> Self:
         """Broadcast the shares to the shape of `layers`."""
         shape = np.asarray(layers, dtype=float)
-        return cls(shape, *(np.full(shape.shape, share, dtype=float) for share in (attention, elementwise, matmul)))
+        shares = (attention, elementwise, matmul, collectives)
+        return cls(shape, *(np.full(shape.shape, share, dtype=float) for share in shares))
 
     def share(self, kind: str) -> FloatArray:
         """Return the share of a class of work (`attention`, `elementwise`, `matmul`) that runs again, all layers."""
@@ -162,7 +177,7 @@ class TrainingDesigns:
             if name != "zero_stage" and np.any(np.asarray(column) < 1):
                 raise SpecError(f"{name} is below 1", where=Where(key=name), hint="a degree is at least 1")
         again = recompute or Recompute.of(0.0)
-        shares = (again.layers, again.attention, again.elementwise, again.matmul)
+        shares = (again.layers, again.attention, again.elementwise, again.matmul, again.collectives)
         every = (np.atleast_1d(np.asarray(column, dtype=float)) for column in (*columns, *shares))
         arrays = np.broadcast_arrays(*every)
         shared = Recompute(*arrays[len(columns) :])

@@ -112,7 +112,7 @@ def implied_recompute(setup: TrainingSetup, designs: TrainingDesigns) -> Recompu
     free = np.maximum(setup.device.memory_bytes - keep.states_bytes - WORKSPACE_BYTES, 0.0)
     drop = (keep.activations_bytes > free).astype(float)
     share = np.where(drop > 0, np.clip(1 - free / np.maximum(cheap.activations_bytes, 1.0), 0.0, 1.0), 0.0)
-    return Recompute(share, np.zeros_like(share), drop, np.zeros_like(share))
+    return Recompute(share, np.zeros_like(share), drop, *(np.zeros_like(share),) * 2)
 
 
 def published_states_bytes(model: LanguageModel, tp: int, pp: int) -> float:

@@ -12,8 +12,10 @@ from cosmic_opt.workloads.language_model import Experts
 
 PERMUTE_BYTES = 4
 PERMUTE_PASSES = 3
+FUSED_PERMUTE_PASSES = 1
 BACKWARD_PERMUTE = 4 / 3
-"""Permute, unpermute and combine move k copies of each token: three passes forward, four backward."""
+"""Permute, unpermute and combine move k copies of each token: three passes forward, four backward; combine alone where
+the dispatch writes tokens in expert order."""
 
 
 def routed_tokens(setup: TrainingSetup, designs: TrainingDesigns) -> FloatArray:
@@ -38,19 +40,24 @@ def experts_pass(setup: TrainingSetup, designs: TrainingDesigns, experts: Expert
 
 
 def permute_pass(setup: TrainingSetup, designs: TrainingDesigns) -> Pass:
-    """Return permute, unpermute and combine: three passes over k copies of each token, four backward."""
-    moved = PERMUTE_PASSES * PERMUTE_BYTES * routed_tokens(setup, designs) * setup.model.hidden
+    """Return permute, unpermute and combine over k copies of each token."""
+    passes = FUSED_PERMUTE_PASSES if setup.fused_experts else PERMUTE_PASSES
+    moved = passes * PERMUTE_BYTES * routed_tokens(setup, designs) * setup.model.hidden
     forward = bytes_s(setup.device, moved, setup.stack.elementwise_fraction)
     return Pass(forward, BACKWARD_PERMUTE * forward)
 
 
 def expert_cast_pass(setup: TrainingSetup, designs: TrainingDesigns, experts: Experts) -> Pass:
-    """Return the casts of routed activations and expert weights; see `layer.cast_pass`."""
+    """Return the casts of routed activations and expert weights; see `layer.cast_pass`.
+
+    A fused grouped product casts in its prologue and epilogue, so that only the weights are left.
+    """
     rows, local = routed_tokens(setup, designs), experts.count / designs.ep
     forward, backward = np.zeros_like(rows), np.zeros_like(rows)
     for matmul in setup.model.mlp_matmuls(experts.ffn):
-        forward = forward + rows * matmul.inputs + local * matmul.parameters
-        backward = backward + rows * matmul.outputs
+        forward = forward + local * matmul.parameters
+        if not setup.fused_experts:
+            forward, backward = forward + rows * matmul.inputs, backward + rows * matmul.outputs
     moved = (setup.recipe.cast_bytes * elements for elements in (forward, backward))
     return Pass(*(bytes_s(setup.device, each, setup.stack.elementwise_fraction) for each in moved))
 

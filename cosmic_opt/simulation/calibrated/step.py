@@ -102,7 +102,8 @@ def _layer(setup: TrainingSetup, designs: TrainingDesigns) -> _Layer:
         ffn: FloatArray | float = model.ffn
     else:
         matmuls += model.mlp_matmuls(experts.shared * experts.ffn) if experts.shared else ()
-        ffn = experts.top_k * experts.ffn * setup.capacity + experts.shared * experts.ffn
+        routed = 0.0 if setup.fused_experts else experts.top_k * experts.ffn * setup.capacity
+        ffn = routed + experts.shared * experts.ffn
     passes["matmul"] = matmul_pass(setup, designs, matmuls)
     passes["attention"] = attention
     passes["elementwise"] = elementwise_pass(setup, designs, ffn)
@@ -125,7 +126,14 @@ def _recompute_s(designs: TrainingDesigns, passes: Mapping[str, Pass]) -> FloatA
     again = designs.recompute
     total = again.layers * _total(passes).forward_s
     rest = 1 - again.layers
-    for kind, share in (("attention", again.attention), ("elementwise", again.elementwise), ("matmul", again.matmul)):
+    shares = {
+        "attention": again.attention,
+        "elementwise": again.elementwise,
+        "matmul": again.matmul,
+        "casts": again.matmul,
+        "tensor_parallel": again.collectives,
+    }
+    for kind, share in shares.items():
         total = total + rest * share * passes[kind].forward_s
     return np.asarray(total)
 
