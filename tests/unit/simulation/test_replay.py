@@ -275,6 +275,56 @@ def test_links_make_messages_wait() -> None:
     assert finishes(*ranks, machine=replace(machine, profile="astra_sim")) == [1100, 1100, 1100]
 
 
+@st.composite
+def any_operations(draw: st.DrawFn) -> tuple[Operation, ...]:
+    """Draw operations without any care for whether they make sense."""
+    numbers = draw(st.lists(st.integers(0, 9), max_size=5, unique=True))
+    needs = st.lists(st.sampled_from(numbers), max_size=2, unique=True).map(tuple) if numbers else st.just(())
+    sizes = st.sampled_from([0, 1, 3, 64, 5000, 2**40, 2**62])
+    return tuple(
+        Operation(
+            id=number,
+            kind=draw(st.sampled_from(list(Kind))),
+            dependencies=draw(needs),
+            duration_us=draw(st.sampled_from([0, 1, 2**50])),
+            on_cpu=draw(st.booleans()),
+            flops=draw(sizes),
+            size_bytes=draw(sizes),
+            collective=draw(st.sampled_from([*ALGORITHMS, "broadcast"])),
+            group=draw(st.sampled_from(["", "1", "2", "x"])),
+            involved_dims=draw(st.sampled_from([None, (True,), (False,), ()])),
+            peer=draw(st.integers(0, 3)),
+            tag=draw(st.integers(0, 1)),
+        )
+        for number in numbers
+    )
+
+
+@given(data=st.data(), profile=st.sampled_from(["astra_sim", "astra_sim_aware"]))
+@settings(derandomize=True, deadline=None, max_examples=250)
+def test_any_workload_is_replayed_or_refused_in_words(data: st.DataObject, profile: str) -> None:
+    ranks = tuple(data.draw(any_operations()) for _ in range(3))
+    if data.draw(st.booleans()):
+        ranks = ranks[:1] * 3
+    machine = replace(
+        PAIR,
+        npus_per_dim=(3,),
+        profile=profile,
+        algorithms={"all_reduce": ("ring",), "all_gather": ("direct2",), "all_to_all": ("halvingDoubling",)},
+        peak_tflops=data.draw(st.sampled_from([None, 1.0])),
+        memory_gb_per_s=data.draw(st.sampled_from([1.0, 0.0])),
+        remote_memory=data.draw(st.sampled_from([RemoteMemory(), RemoteMemory("MEMORY_POOL", 1, 0.5)])),
+    )
+    workload = TraceWorkload(ranks, {"1": (2, 0), "2": (1,)})
+    results = list[object]()
+    for folded in (True, False):
+        try:
+            results.append(replay(workload, machine, folded=folded))
+        except CosmicError as error:
+            results.append(error.message)
+    assert results[0] == results[1]
+
+
 BAD: list[tuple[list[list[Operation]], dict[str, Any], type[CosmicError], str]] = [
     ([[]], {}, SpecError, "has 1 traces, the network 2 NPUs"),
     ([[compute(1, 1, 2), compute(2, 1, 1)], []], {}, SpecError, "form a circle"),
