@@ -39,6 +39,7 @@ if TYPE_CHECKING:
     from cosmic_opt.analysis.what_if import Difference
     from cosmic_opt.reporting.design_source import DesignSource
     from cosmic_opt.search.budget import Budget
+    from cosmic_opt.search.certificate import Certificate
     from cosmic_opt.search.pareto import ParetoFront
     from cosmic_opt.search.simulate import Report
     from cosmic_opt.search.solve import LogLine, Outcome
@@ -50,6 +51,8 @@ class Problem:
 
     spec: InstanceSpec
     edits: Edits = Edits()  # noqa: RUF009 - a frozen value
+    source: str = ""
+    """The name or path it was loaded from."""
 
     @staticmethod
     def load(name: str) -> Problem:
@@ -58,13 +61,13 @@ class Problem:
         Raises:
             SpecError: no such instance, or a file that does not mean anything (with line and key).
         """
-        return Problem(load_instance(name))
+        return Problem(load_instance(name), source=name)
 
     # --- changes ----------------------------------------------------------------------------------------------
 
     def edit(self, edits: Edits) -> Problem:
         """Return the problem with `edits` applied after those it has."""
-        return Problem(self.spec, self.edits.then(edits))
+        return replace(self, edits=self.edits.then(edits))
 
     def set(self, **data: Value) -> Problem:
         """Change data: `problem.set(memory_capacity="80 GB")`."""
@@ -327,6 +330,16 @@ class Problem:
 
         silent = log if log is not None else lambda line: None
         return solve(self.instance, seed=seed, budget=budget, agent=agent, start=start, log=silent)
+
+    def certificate(self, outcome: Outcome) -> Certificate:
+        """Return the certificate of an answer of `solve`; its `text()` is what `cosmic-opt verify` reads.
+
+        Raises:
+            SpecError: an agent alone found the answer.
+        """
+        from cosmic_opt.search.certificate import certificate_of
+
+        return certificate_of(self.source, self.spec, self.instance, outcome)
 
     # --- what if ----------------------------------------------------------------------------------------------
 

@@ -25,6 +25,7 @@ from cosmic_opt.cli import (
     solve,
     validate,
     validation,
+    verify,
     what_if,
 )
 from cosmic_opt.cli.exits import BAD_INPUT, BUG, DONE, INFEASIBLE, INTERRUPTED, LIMIT
@@ -69,6 +70,7 @@ def build_app() -> typer.Typer:
         pareto,
         collective,
         validation,
+        verify,
     ):
         group.add(app)
     return app

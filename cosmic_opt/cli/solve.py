@@ -6,6 +6,7 @@ import signal
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
+from pathlib import Path
 from threading import Event
 from types import FrameType
 from typing import TYPE_CHECKING, Annotated
@@ -13,6 +14,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from cosmic_opt.cli.exits import DONE, INFEASIBLE, INTERRUPTED, LIMIT
+from cosmic_opt.cli.files import check_target, whole_file
 from cosmic_opt.cli.options import Request, problem_command
 from cosmic_opt.cli.time_limit import seconds_of
 from cosmic_opt.errors import SpecError, Where
@@ -39,15 +41,24 @@ def solve(
     evaluations: Annotated[
         int | None, typer.Option("--evaluations", min=1, help="Stop after so many designs scored or boxes bounded.")
     ] = None,
+    certificate: Annotated[
+        Path | None,
+        typer.Option("--certificate", metavar="FILE", help="Write the evidence there, for 'cosmic-opt verify'."),
+    ] = None,
     time_limit: Annotated[
         str | None, typer.Option("--time-limit", metavar="TIME", help="Stop after 60, '90 s' or '5 min'.")
     ] = None,
 ) -> int:
     """Find the best design and prove it, or say how far from proved it is when a limit ends the search."""
     _check_agent(agent, no_hybrid=no_hybrid)
+    if certificate is not None:
+        _check_certificate(certificate, agent)
     budget = StoppableBudget(None if time_limit is None else seconds_of(time_limit), evaluations)
     with _stop_on_interrupt(budget.stopped):
         outcome = _search(request, budget, agent)
+    if certificate is not None:
+        with whole_file(certificate) as file:
+            file.write(request.problem.certificate(outcome).text())
     interrupted = budget.stopped.is_set() and outcome.status is not SolveStatus.OPTIMAL
     _show(request, outcome, "interrupted" if interrupted else outcome.stop.value)
     return INTERRUPTED if interrupted else EXITS.get(outcome.status, DONE)
@@ -75,6 +86,12 @@ def _check_agent(agent: str | None, *, no_hybrid: bool) -> None:
     if agent is not None and not no_hybrid:
         hint = "add --no-hybrid to run it alone, or leave --agent out"
         raise SpecError("the hybrid search runs every agent already", where=Where("--agent"), hint=hint)
+
+
+def _check_certificate(path: Path, agent: str | None) -> None:
+    if agent is not None:
+        raise SpecError("an agent alone proves nothing", where=Where("--certificate"), hint="leave --no-hybrid out")
+    check_target(path, (".json",), force=True)
 
 
 @contextmanager

@@ -20,6 +20,7 @@ from cosmic_opt.simulation.analytical.layout import Option
 from cosmic_opt.simulation.analytical.simulator import AnalyticalSimulator
 
 IntArray = NDArray[np.int64]
+Item = TypeVar("Item")
 Result = TypeVar("Result")
 
 BLOCK = 8192
@@ -134,16 +135,20 @@ class Bounding:
                 extreme[rows, dimension, first] = self.masks[rows, dimension, first]
         return extreme
 
-    def over_blocks(self, function: Callable[[Regions], Result]) -> Iterator[Result]:
-        """Yield the function of every block of regions, in order; blocks are worked on by every core."""
+    def over_blocks(self, function: Callable[[int, Regions], Result]) -> Iterator[Result]:
+        """Yield the function of every block (its first number, its regions), in order, worked on by every core."""
         product = self.space.regions
         starts = range(0, product.count, BLOCK)
+        yield from self.on_every_core(lambda start: function(start, product.block(start, start + BLOCK)), starts)
+
+    def on_every_core(self, function: Callable[[Item], Result], items: Sequence[Item]) -> Iterator[Result]:
+        """Yield the function of each item, in order; compiled code releases the interpreter's lock."""
         _ = self.masks, self.options, self._fastest  # made once, before threads ask for them
-        if len(starts) == 1:
-            yield function(product.block(0, BLOCK))
+        if len(items) <= 1:
+            yield from map(function, items)
             return
         with ThreadPoolExecutor(max_workers=os.cpu_count()) as pool:
-            yield from pool.map(lambda start: function(product.block(start, start + BLOCK)), starts)
+            yield from pool.map(function, items)
 
 
 def _repeat(array: NDArray[Any], size: int) -> NDArray[Any]:

@@ -46,7 +46,8 @@ def count_within_step_limit(instance: BoundInstance) -> tuple[int, int]:
     space = build_space(instance.parameter_set, model, simulator, instance.dimensions, objective)
     bounding = Bounding(space, simulator, objective)
 
-    def obeying(regions: Regions) -> tuple[int, int]:
+    def obeying(start: int, regions: Regions) -> tuple[int, int]:
+        del start
         arrays = bounding.arrays(regions.codes)
         (best, _), (worst, _) = bounding.bounds(arrays), bounding.bounds(arrays, worst=True)
         return int(regions.sizes[worst <= limit].sum()), int(regions.sizes[best <= limit].sum())

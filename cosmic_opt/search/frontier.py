@@ -11,16 +11,15 @@ from numpy.typing import NDArray
 
 from cosmic_opt.search import kernel
 from cosmic_opt.search.bounding import NO_LIMIT, Bounding, joined
-from cosmic_opt.search.memo import Proved, RegionMemo, region_digests, shared_digest
+from cosmic_opt.search.memo import RegionMemo, region_digests, shared_digest
 from cosmic_opt.search.objective import Objective
+from cosmic_opt.search.proof import Block, Proof
 from cosmic_opt.search.space import Codes, Regions, Space, too_many_regions
 from cosmic_opt.simulation.analytical.simulator import AnalyticalSimulator
 
 IntArray = NDArray[np.int64]
 
 SOLVE_CHUNK = 64
-MEMO_LIMIT = 500_000
-"""A memo is kept of spaces with at most so many regions."""
 KEEP_LIMIT = 2_000_000
 
 
@@ -37,13 +36,17 @@ class Progress:
 
 
 class _Kept(NamedTuple):
-    """What is left of a block of regions once it is bounded; `keys` are those of the memo."""
+    """What is left of a block of regions once it is bounded.
 
+    `numbers` are those in the product of all regions; `block` holds the least bound of the regions forgotten.
+    """
+
+    block: Block
+    numbers: IntArray
     regions: Regions
     ticks: IntArray
     amounts: IntArray
     values: NDArray[np.object_]
-    keys: list[bytes]
 
 
 @dataclass
@@ -62,33 +65,33 @@ class Frontier:
     objective: Objective
     limit_ticks: int = NO_LIMIT
     memo: RegionMemo | None = None
-    """Bounds that earlier searches proved; `remember` adds those of this one."""
+    """What nothing in a region has a value below, as earlier searches proved; this one adds to it."""
     best: tuple[int, int] | None = None
     """Ticks and amount of the incumbent."""
+    solved: list[int] = field(default_factory=list)
+    """The regions that were closed by solving them."""
     nodes: int = 0
     found: tuple[int, IntArray] | None = None
     """The region and options of the incumbent, when a region gave it."""
     optima: list[tuple[int, int]] = field(default_factory=list)
     """(region, value) of every region solved to a value as good as the incumbent of its time."""
-    proved: dict[int, int] = field(default_factory=dict)
-    """What nothing in a region has a value below, of regions that were closed by solving them."""
 
     def __post_init__(self) -> None:
         self.bounding = Bounding(self.space, self.simulator, self.objective)
-        if self.space.regions.count > MEMO_LIMIT:
-            self.memo = None
-        shared = shared_digest(self.simulator.tables, self.options, self.limit_ticks) if self.memo else b""
+        self.shared = shared_digest(self.simulator.tables, self.options, self.limit_ticks)
+        self.against = self.best
         parts, kept = [], 0
-        for part in self.bounding.over_blocks(lambda regions: self._bound(regions, shared)):
+        for part in self.bounding.over_blocks(self._bound):
             kept += len(part.regions)
             if kept > KEEP_LIMIT:
                 raise too_many_regions(KEEP_LIMIT)
             parts.append(part)
+        self.blocks = [part.block for part in parts]
+        self.numbers = np.concatenate([part.numbers for part in parts])
         self.regions = joined([part.regions for part in parts])
         self.ticks = np.concatenate([part.ticks for part in parts])
         self.amounts = np.concatenate([part.amounts for part in parts])
         self.values = np.concatenate([part.values for part in parts])
-        self.keys = [key for part in parts for key in part.keys]
         self.order = np.array(sorted(range(kept), key=lambda region: (self.values[region], region)), dtype=np.int64)
         self.next = 0
 
@@ -97,40 +100,32 @@ class Frontier:
         """The options of every dimension."""
         return self.bounding.options
 
-    def _bound(self, regions: Regions, shared: bytes) -> _Kept:
+    def _bound(self, start: int, regions: Regions) -> _Kept:
         """Bound a block of regions and return those that may hold a design as good as the incumbent."""
-        arrays = self.bounding.arrays(regions.codes)
-        keys = region_digests(shared, arrays) if self.memo else []
-        known = self.memo.recall(keys) if self.memo else [None] * len(regions)
-        ticks, amounts = np.zeros(len(regions), dtype=np.int64), np.zeros(len(regions), dtype=np.int64)
-        missing = np.array([row for row, proved in enumerate(known) if proved is None], dtype=np.int64)
-        chosen = arrays if len(missing) == len(regions) else _rows_of(arrays, missing)
-        ticks[missing], amounts[missing] = self.bounding.bounds(chosen, best=self.best)
-        for row, proved in enumerate(known):
-            if proved is not None:
-                ticks[row], amounts[row] = proved.ticks, proved.amount
+        ticks, amounts = self.bounding.bounds(self.bounding.arrays(regions.codes), best=self.best)
         values = self.objective.values(ticks, amounts)
-        for row, proved in enumerate(known):
-            values[row] = values[row] if proved is None else proved.value
-        if self.memo:
-            self.memo.learn(keys, list(map(Proved, ticks.tolist(), amounts.tolist(), values.tolist())))
-        alive = ticks <= min(self.limit_ticks, NO_LIMIT)
-        if self.value is not None:
-            alive &= np.asarray(values <= self.value, dtype=bool)
+        obeying = ticks <= min(self.limit_ticks, NO_LIMIT)
+        alive = obeying if self.value is None else obeying & np.asarray(values <= self.value, dtype=bool)
+        least = min(values[obeying & ~alive].tolist(), default=None)
+        block = Block(start, len(regions), int(regions.sizes.sum()), least)
         rows = np.flatnonzero(alive)
-        kept = [keys[row] for row in rows] if keys else []
-        return _Kept(regions.take(rows), ticks[rows], amounts[rows], values[rows], kept)
+        return _Kept(block, start + rows, regions.take(rows), ticks[rows], amounts[rows], values[rows])
+
+    def proof(self) -> Proof:
+        """Return the evidence for the bound reached so far."""
+        done = set(self.solved)
+        left = [region for region in range(len(self.regions)) if region not in done]
+        in_block = np.searchsorted([block.start for block in self.blocks], self.numbers[left], side="right") - 1
+        least = [block.least for block in self.blocks]
+        for region, at in zip(left, in_block.tolist(), strict=True):
+            value, known = int(self.values[region]), least[at]
+            least[at] = value if known is None else min(known, value)
+        blocks = tuple(block._replace(least=value) for block, value in zip(self.blocks, least, strict=True))
+        return Proof(self.against, blocks, tuple(sorted(self.numbers[self.solved].tolist())), self.nodes)
 
     def region_arrays(self, rows: IntArray, masks: NDArray[np.bool_] | None = None) -> kernel.Regions:
         """Return the kernel's view of the chosen regions."""
         return self.bounding.arrays(self.regions.codes[rows], masks)
-
-    def remember(self) -> None:
-        """Leave to the memo what this search proved of the regions it solved."""
-        if self.memo is not None:
-            rows = list(self.proved)
-            found = (Proved(int(self.ticks[row]), int(self.amounts[row]), value) for row, value in self.proved.items())
-            self.memo.learn([self.keys[row] for row in rows], list(found))
 
     # --- the search -------------------------------------------------------------------------------------------
 
@@ -161,21 +156,22 @@ class Frontier:
             if self.value is not None and self.values[self.order[self.next]] > self.value:
                 self.next = len(self.order)
                 break
-            rows = self.order[self.next : self.next + SOLVE_CHUNK]
-            if self.value is not None:
-                rows = rows[self.values[rows] <= self.value]
+            rows, passed, keys = self._next_rows()
             closed, results, chosen = self._solve(rows, max_nodes - self.nodes)
             for row, (ticks, amount, _), options in zip(rows, results, chosen, strict=True):
                 if ticks >= 0 and self.offer(int(ticks), int(amount)):
                     self.found = int(row), options
+            self.solved += rows[:closed].tolist()
             for row, (ticks, amount, _) in zip(rows[:closed], results[:closed], strict=True):
                 designs += self.regions.sizes[row]
                 if ticks >= 0:
                     self.optima.append((int(row), int(ticks) * int(amount)))
-                    self.proved[int(row)] = int(ticks) * int(amount)
+                    self.values[row] = int(ticks) * int(amount)
                 elif self.value is not None:  # closed against an incumbent that may have improved since
-                    self.proved[int(row)] = max(self.values[row], self.value + 1)
-            self.next += closed
+                    self.values[row] = max(self.values[row], self.value + 1)
+            if self.memo is not None:
+                self.memo.learn(keys[:closed], self.values[rows[:closed]].tolist())
+            self.next += passed[closed]
             bound = self.bound
             yield Progress(
                 self.next,
@@ -185,6 +181,23 @@ class Frontier:
                 self.nodes,
                 designs,
             )
+
+    def _next_rows(self) -> tuple[IntArray, list[int], list[bytes]]:
+        """Return the next regions to solve, and their keys in the memo.
+
+        Those of which the memo knows that they hold nothing as good as the incumbent are passed over: `passed[n]` is
+        how many regions of the order are done with when the first n of the result are closed.
+        """
+        rows = self.order[self.next : self.next + SOLVE_CHUNK]
+        if self.value is not None:
+            rows = rows[self.values[rows] <= self.value]
+        keys: list[bytes] = []
+        if self.memo is not None:
+            keys = region_digests(self.shared, self.region_arrays(rows))
+            for row, known in zip(rows, self.memo.recall(keys), strict=True):
+                self.values[row] = max(self.values[row], known)
+        open_rows = [at for at, row in enumerate(rows) if self.value is None or self.values[row] <= self.value]
+        return rows[open_rows], [*open_rows, len(rows)], [keys[at] for at in open_rows] if keys else []
 
     def _solve(
         self, rows: IntArray, max_nodes: int, masks: NDArray[np.bool_] | None = None
@@ -276,9 +289,3 @@ class Frontier:
         """Tell whether the region, restricted to `masks`, still holds a design as good as the incumbent."""
         _, results, _ = self._solve(np.array([region]), NO_LIMIT, masks)
         return bool(results[0, 0] >= 0)
-
-
-def _rows_of(regions: kernel.Regions, rows: IntArray) -> kernel.Regions:
-    """Return the chosen rows; masks are shared."""
-    parts = {name: part[rows] for name, part in regions._asdict().items() if name != "masks"}
-    return regions._replace(**parts)

@@ -24,6 +24,7 @@ from cosmic_opt.search.frontier import Frontier
 from cosmic_opt.search.limits import step_limit
 from cosmic_opt.search.memo import RegionMemo
 from cosmic_opt.search.objective import Objective, objective_of
+from cosmic_opt.search.proof import Proof
 from cosmic_opt.search.score import Scorer, Scores, simulator_of
 from cosmic_opt.search.space import build_space
 from cosmic_opt.solvers.base import SolveStatus
@@ -76,6 +77,8 @@ class Outcome:
     evaluations: int
     nodes: int
     seconds: float
+    proof: Proof | None
+    """The evidence for the bound; None where an agent ran alone or there is no feasible design."""
 
     @property
     def gap(self) -> float | None:
@@ -150,7 +153,13 @@ class _Run:
         if self.best_value is None or values[at] < self.best_value:
             self.best_value, self.best_design = int(values[at]), batch.take([at])
 
-    def outcome(self, status: SolveStatus, stop: Stop, bound: int | None, regions: int, nodes: int) -> Outcome:
+    def outcome(
+        self,
+        status: SolveStatus,
+        stop: Stop,
+        bound: int | None = None,
+        frontier: Frontier | None = None,
+    ) -> Outcome:
         """Return the answer; the reported design is scored once more and re-checked against every rule."""
         empty = self.instance.parameter_set.batch(np.zeros((0, len(self.instance.parameter_set.columns)), np.int32))
         design = self.best_design if self.best_design is not None else empty
@@ -167,10 +176,11 @@ class _Run:
             self.best_value,
             bound,
             self.space.size,
-            regions,
+            frontier.space.regions.count if frontier else 0,
             self.evaluations,
-            nodes,
+            frontier.nodes if frontier else 0,
             self.budget.elapsed(),
+            frontier.proof() if frontier else None,
         )
 
 
@@ -203,7 +213,7 @@ def solve(
     space = FeasibleSpace(instance.parameter_set, feasible_set(model))
     run = _Run(instance, model, space, scorer, limit, seed, budget, log)
     if space.size == 0:
-        return run.outcome(SolveStatus.INFEASIBLE, Stop.PROVED, None, 0, 0)
+        return run.outcome(SolveStatus.INFEASIBLE, Stop.PROVED)
     run.offer(start)
     if agent is not None:
         return _agent_alone(run, agent)
@@ -218,7 +228,7 @@ def _agent_alone(run: _Run, agent: str) -> Outcome:
         run.explain_no_time()
     status = SolveStatus.UNKNOWN if run.best_value is None else SolveStatus.FEASIBLE
     stop = Stop.TIME if run.budget.out_of_time() else Stop.EVALUATIONS
-    return run.outcome(status, stop, None, 0, 0)
+    return run.outcome(status, stop)
 
 
 def _hybrid(run: _Run, memo: RegionMemo | None) -> Outcome:
@@ -245,7 +255,6 @@ def _hybrid(run: _Run, memo: RegionMemo | None) -> Outcome:
         if run.budget.out_of_time():
             stop = Stop.TIME
             break
-    frontier.remember()
     if frontier.next >= len(frontier.order):
         stop = Stop.PROVED
     elif stop is Stop.PROVED:
@@ -258,16 +267,16 @@ def _finish(run: _Run, frontier: Frontier, regions: int, stop: Stop) -> Outcome:
         if run.limit_ticks == NO_LIMIT:
             run.explain_no_time()
         status = SolveStatus.INFEASIBLE if stop is Stop.PROVED else SolveStatus.UNKNOWN
-        return run.outcome(status, stop, frontier.bound, regions, frontier.nodes)
+        return run.outcome(status, stop, frontier.bound, frontier)
     if stop is Stop.PROVED:
         run.best_design = run.instance.parameter_set.batch(frontier.least_code().reshape(1, -1))
         run.best_value = frontier.value
         run.log(
             LogLine(run.budget.elapsed(), regions, regions, frontier.value, frontier.value, run.evaluations, "proved")
         )
-        return run.outcome(SolveStatus.OPTIMAL, stop, frontier.value, regions, frontier.nodes)
+        return run.outcome(SolveStatus.OPTIMAL, stop, frontier.value, frontier)
     frontier_design = frontier.incumbent_design()
     if frontier_design is not None and (run.best_value is None or frontier.value < run.best_value):
         run.best_design = run.instance.parameter_set.batch(frontier_design.reshape(1, -1))
         run.best_value = frontier.value
-    return run.outcome(SolveStatus.FEASIBLE, stop, frontier.bound, regions, frontier.nodes)
+    return run.outcome(SolveStatus.FEASIBLE, stop, frontier.bound, frontier)

@@ -77,7 +77,10 @@ class RegionProduct:
 
     def block(self, start: int, stop: int) -> Regions:
         """Return the regions numbered from `start` to before `stop`."""
-        numbers = np.arange(start, min(stop, self.count))
+        return self.take(np.arange(start, min(stop, self.count)))
+
+    def take(self, numbers: IntArray) -> Regions:
+        """Return the regions with these numbers."""
         codes = np.tile(self.first, (len(numbers), 1))
         sizes: NDArray[np.object_] = np.full(len(numbers), 1, dtype=object)
         for factor in reversed(self.factors):
@@ -141,6 +144,11 @@ class Space:
         for options, option in zip(self.options, chosen, strict=True):
             codes[list(options.columns)] = options.rows[option]
         return np.asarray(codes[: self.model.designs])
+
+    @property
+    def structural(self) -> tuple[int, ...]:
+        """The columns that a region fixes, those with one code included."""
+        return tuple(column for factor in self.regions.factors for column in factor.columns)
 
     # --- which options a region has ---------------------------------------------------------------------------
 

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import contextlib
 import re
 import shlex
 import sys
 from dataclasses import dataclass
 from pathlib import Path
+from tempfile import TemporaryDirectory
 
 from tests.unit.cli.running import run
 
@@ -14,6 +16,8 @@ DOCS = Path(__file__).resolve().parents[2] / "docs"
 MASKS = (
     (r"(counted by \w+ in) \S+ s", r"\1 T"),
     (r"(designs scored,) \S+ s;", r"\1 T;"),
+    (r"(verified in) \S+ s", r"\1 T"),
+    (r"(digest) [0-9a-f]{16}", r"\1 D"),
 )
 _CONSOLE = re.compile(r"^```console\n(.*?)^```$", re.MULTILINE | re.DOTALL)
 
@@ -55,8 +59,10 @@ def refresh(page: str) -> int:
     """Rewrite the outputs of a page that are no longer what the program prints; return how many."""
     path, changed = DOCS / page, 0
     text = path.read_text(encoding="utf-8")
-    for shown in shown_in(page):
-        output = shown.ran().rstrip() + "\n"
+    commands = shown_in(page)
+    with TemporaryDirectory() as folder, contextlib.chdir(folder):
+        outputs = [shown.ran().rstrip() + "\n" for shown in commands]
+    for shown, output in zip(commands, outputs, strict=True):
         if masked(output) != masked(shown.output):
             old = f"$ cosmic-opt {shown.command}\n{shown.output}"
             text = text.replace(old, f"$ cosmic-opt {shown.command}\n{output}")

@@ -1,16 +1,18 @@
-"""Every command of the guides prints what the page shows."""
+"""Every command of the guides prints what the page shows; those of one page run in order in one empty folder."""
+
+from pathlib import Path
 
 import pytest
 
-from tests.integration.pages import Shown, guides, masked, shown_in
-
-COMMANDS = [shown for page in guides() for shown in shown_in(page)]
+from tests.integration.pages import guides, masked, shown_in
 
 
-@pytest.mark.parametrize("shown", COMMANDS, ids=[f"{shown.page}: {shown.command[:60]}" for shown in COMMANDS])
-def test_a_command_of_a_guide_prints_what_the_page_shows(shown: Shown) -> None:
-    assert masked(shown.ran()) == masked(shown.output)
-
-
-def test_every_guide_shows_a_command() -> None:
-    assert {shown.page for shown in COMMANDS} == set(guides())
+@pytest.mark.parametrize("page", guides())
+def test_the_commands_of_a_guide_print_what_the_page_shows(
+    page: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    commands = shown_in(page)
+    assert commands
+    for shown in commands:
+        assert masked(shown.ran()) == masked(shown.output), shown.command

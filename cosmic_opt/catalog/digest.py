@@ -1,0 +1,48 @@
+"""A digest of a bound problem: equal exactly when the same designs are feasible and score the same."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from dataclasses import asdict
+from functools import cache
+from pathlib import Path
+
+from cosmic_opt.catalog.bind import BoundInstance
+from cosmic_opt.catalog.instance_file import InstanceSpec
+
+
+def problem_digest(spec: InstanceSpec, instance: BoundInstance) -> str:
+    """Return the SHA-256 of everything that decides a problem's designs and scores, as 64 hexadecimal digits.
+
+    That is its columns and their values, rules, numbers, workload, NPU, prices and objective, in a canonical form;
+    where files lie and how options were written does not matter.
+    """
+    parameter_set = instance.parameter_set
+    content = {
+        "columns": [[column.name, column.unit.value, list(column.values)] for column in parameter_set.columns],
+        "rules": [[rule.name, rule.text] for rule in parameter_set.constraints],
+        "data": dict(parameter_set.data),
+        "workload": asdict(instance.workload),
+        "npu": asdict(instance.npu),
+        "dimensions": instance.dimensions,
+        "prices": {tier: asdict(price) for tier, price in (spec.system.prices or {}).items()},
+        "objective": instance.objective,
+    }
+    return hashlib.sha256(json.dumps(content, sort_keys=True, default=_plain).encode()).hexdigest()
+
+
+def _plain(value: object) -> object:
+    """Return a set as a sorted list and a fraction as text."""
+    return sorted(value) if isinstance(value, frozenset) else str(value)
+
+
+@cache
+def program_digest() -> str:
+    """Return the SHA-256 of every source file of the program: two builds with equal digests compute alike."""
+    root = Path(__file__).resolve().parent.parent
+    digest = hashlib.sha256()
+    for path in sorted(root.rglob("*.py")):
+        digest.update(f"{path.relative_to(root).as_posix()}\n".encode())
+        digest.update(path.read_bytes())
+    return digest.hexdigest()

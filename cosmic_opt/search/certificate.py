@@ -1,0 +1,179 @@
+"""Certificates: an answer with its evidence, as a file that anyone can check again (`search.verify`)."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass, fields
+from importlib.metadata import version
+from typing import Any
+
+from cosmic_opt.catalog.bind import BoundInstance
+from cosmic_opt.catalog.digest import problem_digest, program_digest
+from cosmic_opt.catalog.edits import Edits
+from cosmic_opt.catalog.instance_file import InstanceSpec
+from cosmic_opt.errors import SpecError, Where
+from cosmic_opt.psa.domain import Value
+from cosmic_opt.search.proof import Block, Proof
+from cosmic_opt.search.solve import Outcome
+from cosmic_opt.solvers.base import SolveStatus
+
+SCHEMA = "cosmic-opt/certificate@1"
+MAX_CHARACTERS = 400_000_000
+
+
+@dataclass(frozen=True)
+class Certificate:
+    """What was asked, the answer, and why nothing better exists.
+
+    `instance` is the name or path the problem was loaded from, `edits` the changes to it; with equal `problem` and
+    `program` digests they mean the same today. `value` and `bound` are exact integers of the objective, `ticks` and
+    `amount` the factors of the value. Without a feasible design the last four and `design` are None.
+    """
+
+    instance: str
+    edits: Edits
+    problem: str
+    program: str
+    version: str
+    objective: str
+    status: SolveStatus
+    feasible_designs: int
+    design: Mapping[str, Value] | None
+    ticks: int | None
+    amount: int | None
+    value: int | None
+    bound: int | None
+    proof: Proof | None
+
+    def text(self) -> str:
+        """Return the file's content: JSON with a digest of everything else in it."""
+        keys: dict[str, object] = {"schema": SCHEMA, **asdict(self)}
+        keys["status"] = self.status.value
+        keys["edits"] = {name: value for name, value in asdict(self.edits).items() if value}
+        if self.proof is not None:
+            keys["proof"] = {**asdict(self.proof), "blocks": [list(block) for block in self.proof.blocks]}
+        keys["digest"] = _digest(keys)
+        return json.dumps(keys, indent=1)
+
+
+def certificate_of(source: str, spec: InstanceSpec, instance: BoundInstance, outcome: Outcome) -> Certificate:
+    """Return the certificate of an answer.
+
+    Raises:
+        SpecError: an agent alone found it, so there is no evidence.
+    """
+    if outcome.proof is None and outcome.status is not SolveStatus.INFEASIBLE:
+        raise SpecError("an agent alone proves nothing", where=Where("--certificate"), hint="leave --no-hybrid out")
+    found = outcome.scores is not None
+    return Certificate(
+        source,
+        instance.edits,
+        problem_digest(spec, instance),
+        program_digest(),
+        version("cosmic-opt"),
+        outcome.objective.name,
+        outcome.status,
+        outcome.feasible_designs,
+        next(outcome.design.points()) if found else None,
+        int(outcome.scores.evaluation.step_ticks[0]) if outcome.scores is not None else None,
+        int(outcome.scores.amounts[0]) if outcome.scores is not None else None,
+        outcome.value,
+        outcome.bound,
+        outcome.proof,
+    )
+
+
+def read_certificate(text: str, file: str) -> Certificate:
+    """Return the certificate that a file holds.
+
+    Raises:
+        SpecError: not JSON, not a certificate, a key missing or of the wrong kind, or a digest that does not match.
+    """
+    where = Where(file)
+    if len(text) > MAX_CHARACTERS:
+        raise SpecError("the file is too large for a certificate", where=where)
+    try:
+        keys = json.loads(text)
+    except (ValueError, RecursionError) as error:
+        raise SpecError(
+            f"not JSON: {error}", where=where, hint="give a file that 'solve --certificate' wrote"
+        ) from None
+    if not isinstance(keys, dict) or keys.get("schema") != SCHEMA:
+        raise SpecError("this is no certificate", where=where, hint="give a file that 'solve --certificate' wrote")
+    recorded = keys.pop("digest", None)
+    if recorded != _digest(keys):
+        raise SpecError("the file was changed: its digest does not match", where=where, hint="solve again")
+    try:
+        return _certificate(keys)
+    except (KeyError, TypeError, ValueError) as error:
+        raise SpecError(f"the certificate is malformed: {error!r}", where=where, hint="solve again") from None
+
+
+def _digest(keys: Mapping[str, object]) -> str:
+    return hashlib.sha256(json.dumps(keys, sort_keys=True).encode()).hexdigest()
+
+
+def _certificate(keys: Mapping[str, Any]) -> Certificate:
+    """Return the certificate that decoded JSON spells; KeyError, TypeError or ValueError where it spells none."""
+    return Certificate(
+        _text(keys["instance"]),
+        _edits(_mapping(keys["edits"])),
+        _text(keys["problem"]),
+        _text(keys["program"]),
+        _text(keys["version"]),
+        _text(keys["objective"]),
+        SolveStatus(keys["status"]),
+        _whole(keys["feasible_designs"]),
+        None if keys["design"] is None else dict(_mapping(keys["design"])),
+        _whole_or_none(keys["ticks"]),
+        _whole_or_none(keys["amount"]),
+        _whole_or_none(keys["value"]),
+        _whole_or_none(keys["bound"]),
+        None if keys["proof"] is None else _proof(_mapping(keys["proof"])),
+    )
+
+
+def _proof(keys: Mapping[str, Any]) -> Proof:
+    against = keys["against"]
+    blocks = tuple(
+        Block(_whole(start), _whole(regions), _whole(designs), _whole_or_none(least))
+        for start, regions, designs, least in keys["blocks"]
+    )
+    solved = tuple(map(_whole, keys["solved"]))
+    if against is not None:
+        ticks, amount = against
+        against = _whole(ticks), _whole(amount)
+    return Proof(against, blocks, solved, _whole(keys["nodes"]))
+
+
+def _edits(keys: Mapping[str, Any]) -> Edits:
+    if keys.keys() - {field.name for field in fields(Edits)}:
+        raise ValueError("unknown edits")
+    pairs = {name: tuple((_text(key), _text(text)) for key, text in keys.get(name, ())) for name in ("set", "fix")}
+    names = {name: tuple(map(_text, keys.get(name, ()))) for name in ("free", "require", "without")}
+    texts = {name: None if keys.get(name) is None else _text(keys[name]) for name in ("scope", "objective")}
+    return Edits(**pairs, **names, **texts)  # type: ignore[arg-type]
+
+
+def _mapping(value: Any) -> Mapping[str, Any]:
+    if not isinstance(value, dict):
+        raise TypeError(f"{value!r} is no mapping")
+    return value
+
+
+def _text(value: Any) -> str:
+    if not isinstance(value, str):
+        raise TypeError(f"{value!r} is no text")
+    return value
+
+
+def _whole(value: Any) -> int:
+    if isinstance(value, bool) or not isinstance(value, int) or value < 0:
+        raise TypeError(f"{value!r} is no whole number")
+    return value
+
+
+def _whole_or_none(value: Any) -> int | None:
+    return None if value is None else _whole(value)

@@ -1,0 +1,212 @@
+"""Check a certificate again, from the instance up: nothing in it is taken on trust."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+
+import numpy as np
+
+from cosmic_opt.catalog.bind import BoundInstance, bind
+from cosmic_opt.catalog.digest import problem_digest, program_digest
+from cosmic_opt.catalog.instance_file import load_instance
+from cosmic_opt.feasibility.feasible_set import FeasibleSet, feasible_set
+from cosmic_opt.ir.lower import lower
+from cosmic_opt.ir.model import LoweredModel
+from cosmic_opt.psa.evaluate import feasible
+from cosmic_opt.psa.parameter_set import DesignBatch
+from cosmic_opt.search import kernel
+from cosmic_opt.search.bounding import NO_LIMIT, Bounding
+from cosmic_opt.search.certificate import Certificate
+from cosmic_opt.search.limits import step_limit
+from cosmic_opt.search.objective import objective_of
+from cosmic_opt.search.proof import Block, Proof
+from cosmic_opt.search.score import Scorer, simulator_of
+from cosmic_opt.search.space import Regions, Space, build_space
+from cosmic_opt.solvers.base import SolveStatus
+
+SAMPLES = 4096
+COUNTED_REGIONS = 16
+SOLVE_CHUNK = 64
+
+
+@dataclass(frozen=True)
+class Check:
+    """One thing that was derived again: what, whether it agrees, and what was found."""
+
+    name: str
+    passed: bool
+    found: str
+
+
+def verify(certificate: Certificate, *, samples: int = SAMPLES, seed: int = 0) -> list[Check]:
+    """Return every check of a certificate, up to the first that fails so badly that the rest means nothing.
+
+    The problem is loaded and bound anew and must have the recorded digest. Then: the feasible designs are counted in
+    another elimination order, the design is checked by the rules' reference meaning and scored by the simulator, every
+    region's bound is computed again, every solved region is solved again against the recorded value, region sizes
+    are counted as conditional counts, and `samples` uniform random designs are scored.
+
+    Raises:
+        SpecError: the instance cannot be loaded or bound.
+    """
+    return list(_Verification(certificate, samples, np.random.default_rng(seed)).run())
+
+
+@dataclass
+class _Verification:
+    certificate: Certificate
+    samples: int
+    rng: np.random.Generator
+    instance: BoundInstance = field(init=False)
+    model: LoweredModel = field(init=False)
+    designs: FeasibleSet = field(init=False)
+    scorer: Scorer = field(init=False)
+    limit: int = field(init=False)
+
+    def run(self) -> Iterator[Check]:
+        certificate = self.certificate
+        spec = load_instance(certificate.instance)
+        self.instance = bind(spec, certificate.edits)
+        digest = problem_digest(spec, self.instance)
+        yield Check("problem", digest == certificate.problem, f"digest {digest[:16]} of {self.instance.name}")
+        same_program = program_digest() == certificate.program
+        yield Check(
+            "program", same_program, f"written by version {certificate.version}, digest {certificate.program[:16]}"
+        )
+        if digest != certificate.problem or not same_program:
+            return
+        yield Check("objective", certificate.objective == self.instance.objective, self.instance.objective)
+        self.model = lower(self.instance.parameter_set)
+        self.designs = feasible_set(self.model)
+        size = self.designs.size
+        yield Check("feasible designs", size == certificate.feasible_designs, f"{size:,} counted")
+        if size == 0:
+            yield Check("status", certificate.status is SolveStatus.INFEASIBLE, "no feasible design")
+            return
+        objective = objective_of(self.instance.objective, self.instance.parameter_set)
+        self.scorer = Scorer(simulator_of(self.instance), objective)
+        self.limit = min(step_limit(self.instance.parameter_set), NO_LIMIT)
+        yield self.incumbent()
+        if certificate.proof is None:
+            yield Check("evidence", False, "none is recorded")
+            return
+        yield from self.evidence(certificate.proof)
+
+    # --- the answer -------------------------------------------------------------------------------------------
+
+    def incumbent(self) -> Check:
+        """Check the design by the reference meaning of the rules, and score it."""
+        recorded = self.certificate
+        name = "design"
+        if recorded.design is None:
+            return Check(name, recorded.value is None and recorded.status is not SolveStatus.OPTIMAL, "none recorded")
+        columns = self.instance.parameter_set.columns
+        known = set(recorded.design) == {column.name for column in columns}
+        if not known or any(recorded.design[column.name] not in column.codes for column in columns):
+            return Check(name, False, "it is no design of this problem")
+        batch = self.instance.parameter_set.design(recorded.design)
+        if not feasible(batch)[0]:
+            return Check(name, False, "it breaks a rule")
+        scores = self.scorer.score(batch, strict=False)
+        ticks, amount = int(scores.evaluation.step_ticks[0]), int(scores.amounts[0])
+        agrees = (ticks, amount, ticks * amount) == (recorded.ticks, recorded.amount, recorded.value)
+        return Check(name, agrees and ticks <= self.limit, f"feasible, scored {ticks:,} ticks, amount {amount:,}")
+
+    def claims(self, least: int | None) -> Check:
+        """Check status and bound against the least bound of what was not solved."""
+        recorded = self.certificate
+        known = [value for value in (least, recorded.value) if value is not None]
+        bound = min(known) if known else None
+        status = SolveStatus.UNKNOWN if recorded.value is None else SolveStatus.FEASIBLE
+        if bound is None:
+            status = SolveStatus.INFEASIBLE
+        elif bound == recorded.value:
+            status = SolveStatus.OPTIMAL
+        agrees = (bound, status) == (recorded.bound, recorded.status)
+        return Check("bound", agrees, f"{status.value}, nothing is below {bound if bound is not None else '-'}")
+
+    # --- the evidence -----------------------------------------------------------------------------------------
+
+    def evidence(self, proof: Proof) -> Iterator[Check]:
+        objective, simulator = self.scorer.objective, self.scorer.simulator
+        space = build_space(self.instance.parameter_set, self.model, simulator, self.instance.dimensions, objective)
+        bounding = Bounding(space, simulator, objective)
+        yield self.cover(space, proof)
+        solved = np.array(proof.solved, dtype=np.int64)
+        if len(solved) and not (solved[-1] < space.regions.count and (np.diff(solved) > 0).all()):
+            yield Check("solved regions", False, "numbers that are no regions, or repeat")
+            return
+        blocks = tuple(bounding.over_blocks(lambda start, regions: self.block(bounding, proof, solved, start, regions)))
+        wrong = sum(left != right for left, right in zip(blocks, proof.blocks, strict=False))
+        agree = wrong == 0 and len(blocks) == len(proof.blocks)
+        yield Check(
+            "region bounds", agree, f"{space.regions.count:,} regions in {len(blocks):,} blocks, {wrong} differ"
+        )
+        yield self.solve_again(bounding, solved)
+        yield self.claims(Proof(proof.against, blocks, proof.solved, proof.nodes).least)
+        yield self.sizes(space)
+        yield self.members()
+
+    def cover(self, space: Space, proof: Proof) -> Check:
+        """Check that the recorded blocks are all regions, side by side, and hold all designs."""
+        ends = [block.start + block.regions for block in proof.blocks]
+        adjacent = [0, *ends[:-1]] == [block.start for block in proof.blocks]
+        whole = bool(ends) and ends[-1] == space.regions.count
+        passed = adjacent and whole and proof.designs == self.certificate.feasible_designs
+        return Check("cover", passed, f"{proof.designs:,} designs in {ends[-1] if ends else 0:,} regions")
+
+    def block(self, bounding: Bounding, proof: Proof, solved: np.ndarray, start: int, regions: Regions) -> Block:
+        """Bound a block of regions again."""
+        ticks, amounts = bounding.bounds(bounding.arrays(regions.codes), best=proof.against)
+        values = self.scorer.objective.values(ticks, amounts)
+        numbers = start + np.arange(len(regions))
+        open_ = (ticks <= self.limit) & ~np.isin(numbers, solved)
+        return Block(start, len(regions), int(regions.sizes.sum()), min(values[open_].tolist(), default=None))
+
+    def solve_again(self, bounding: Bounding, solved: np.ndarray) -> Check:
+        """Check that no solved region holds a design better than the recorded one."""
+        chunks = [solved[start : start + SOLVE_CHUNK] for start in range(0, len(solved), SOLVE_CHUNK)]
+        better = sum(bounding.on_every_core(lambda numbers: self.better_in(bounding, numbers), chunks))
+        return Check("solved regions", better == 0, f"{len(solved):,} solved again, {better} hold a better design")
+
+    def better_in(self, bounding: Bounding, numbers: np.ndarray) -> int:
+        """Return how many of some regions hold a design better than the recorded one."""
+        recorded = self.certificate
+        best = (NO_LIMIT, NO_LIMIT)
+        if recorded.ticks is not None and recorded.amount is not None:
+            best = recorded.ticks, recorded.amount
+        arrays = bounding.arrays(bounding.space.regions.take(numbers).codes)
+        results = np.tile(np.array([-1, 0, 0], dtype=np.int64), (len(numbers), 1))
+        kernel.solve_regions(
+            bounding.simulator.tables,
+            bounding.options,
+            arrays,
+            np.column_stack(bounding.bounds(arrays)),
+            np.array(best, dtype=np.int64),
+            self.limit,
+            NO_LIMIT,
+            results,
+            np.zeros((len(numbers), len(bounding.space.options)), dtype=np.int64),
+        )
+        found = [int(ticks) * int(amount) for ticks, amount, _ in results if ticks >= 0]
+        return sum(recorded.value is None or value < recorded.value for value in found)
+
+    def sizes(self, space: Space) -> Check:
+        """Count the designs of some regions in another way: as conditional counts of the feasible set."""
+        wrong, structural = 0, space.structural
+        for number in self.rng.integers(space.regions.count, size=COUNTED_REGIONS).tolist():
+            region = space.regions.block(number, number + 1)
+            given = {column: np.array([region.codes[0, column]]) for column in structural}
+            wrong += self.designs.given(given).size != int(region.sizes[0])
+        return Check("region sizes", wrong == 0, f"{COUNTED_REGIONS} counted under their conditions, {wrong} differ")
+
+    def members(self) -> Check:
+        """Score uniform random designs: none may be below the bound."""
+        codes = self.designs.sample(self.samples, self.rng)
+        batch = DesignBatch(self.instance.parameter_set, codes)
+        scores = self.scorer.score(batch, strict=False)
+        obeying = scores.evaluation.step_ticks <= self.limit
+        bound = self.certificate.bound
+        below = sum(bound is None or value < bound for value in scores.values[obeying].tolist())
+        return Check("random designs", below == 0, f"{self.samples:,} scored, {below} below the bound")

@@ -1,0 +1,189 @@
+"""Certificates are accepted as written and rejected when anything in them is changed."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from dataclasses import replace
+from typing import Any
+
+import pytest
+
+from cosmic_opt.api import Problem
+from cosmic_opt.errors import SpecError
+from cosmic_opt.search.budget import Budget
+from cosmic_opt.search.certificate import Certificate, read_certificate
+from cosmic_opt.search.proof import Proof
+from cosmic_opt.search.verify import verify
+from cosmic_opt.solvers.base import SolveStatus
+from tests.unit.search.spaces import SPACES
+
+PROBLEM = (
+    Problem.load("cosmic/gpt3-13b-system1")
+    .fix({"npus_per_dim[0]": 4, "npus_per_dim[1]": 4, "npus_per_dim[2]": 4, "topology[0]": "ring"})
+    .require("bandwidth[0] <= 200 GB/s", "bandwidth[3] <= 150 GB/s")
+    .objective("step_time * total_bandwidth")
+)
+
+
+def certified(problem: Problem, **limits: Any) -> Certificate:
+    return problem.certificate(problem.solve(**limits))
+
+
+@pytest.fixture(scope="module")
+def certificate() -> Certificate:
+    return certified(PROBLEM)
+
+
+def failed(certificate: Certificate) -> set[str]:
+    return {check.name for check in verify(certificate, samples=256) if not check.passed}
+
+
+def test_a_certificate_read_back_is_the_same_and_accepted(certificate: Certificate) -> None:
+    again = read_certificate(certificate.text(), "c.json")
+    assert again == certificate
+    checks = verify(again)
+    assert all(check.passed for check in checks), checks
+    assert {check.name for check in checks} >= {
+        *("problem", "program", "objective", "feasible designs", "design", "cover", "region bounds"),
+        *("solved regions", "bound", "region sizes", "random designs"),
+    }
+
+
+@pytest.mark.parametrize("name", SPACES)
+def test_every_restricted_space_is_certified(name: str) -> None:
+    certificate = certified(SPACES[name])
+    assert certificate.status is SolveStatus.OPTIMAL
+    assert failed(certificate) == set()
+
+
+def test_an_unfinished_search_is_certified_with_its_bound() -> None:
+    certificate = certified(Problem.load("cosmic/gpt3-175b-system1").objective("step_time * network_cost"), budget=FEW)
+    assert certificate.status is SolveStatus.FEASIBLE
+    assert certificate.bound is not None
+    assert certificate.value is not None
+    assert certificate.bound < certificate.value
+    assert failed(certificate) == set()
+
+
+FEW = Budget(evaluations=7000)
+
+
+def test_an_infeasible_problem_is_certified() -> None:
+    certificate = certified(PROBLEM.require("tp == 3"))
+    assert certificate.status is SolveStatus.INFEASIBLE
+    assert failed(certificate) == set()
+    assert failed(replace(certificate, status=SolveStatus.OPTIMAL)) == {"status"}
+
+
+def test_a_step_limit_that_nothing_obeys_is_certified() -> None:
+    certificate = certified(PROBLEM.require("step_time <= 1 ms"))
+    assert certificate.status is SolveStatus.INFEASIBLE
+    assert failed(certificate) == set()
+
+
+def with_proof(change: Callable[[Proof], Proof]) -> Callable[[Certificate], Certificate]:
+    return lambda certificate: replace(certificate, proof=change(proof_of(certificate)))
+
+
+def proof_of(certificate: Certificate) -> Proof:
+    assert certificate.proof is not None
+    return certificate.proof
+
+
+def other_design(certificate: Certificate) -> Certificate:
+    """Another feasible design, passed off with the optimum's value."""
+    (point,) = PROBLEM.sample(1, seed=5).points()
+    return replace(certificate, design=point)
+
+
+def worse_design(certificate: Certificate) -> Certificate:
+    """Another feasible design with its own honest value, passed off as the optimum."""
+    outcome = PROBLEM.fix(tp=2).solve()
+    assert outcome.scores is not None
+    assert outcome.value is not None
+    assert outcome.value > int(certificate.value or 0)
+    return replace(
+        certificate,
+        design=next(outcome.design.points()),
+        ticks=int(outcome.scores.evaluation.step_ticks[0]),
+        amount=int(outcome.scores.amounts[0]),
+        value=outcome.value,
+        bound=outcome.value,
+    )
+
+
+def one_block(proof: Proof, **change: Any) -> Proof:
+    return replace(proof, blocks=(proof.blocks[0]._replace(**change), *proof.blocks[1:]))
+
+
+TAMPERING: dict[str, tuple[Callable[[Certificate], Certificate], str]] = {
+    "the bound raised": (lambda c: replace(c, bound=int(c.bound or 0) + 1), "bound"),
+    "the bound and the value lowered": (
+        lambda c: replace(c, bound=int(c.bound or 0) - 1, value=int(c.value or 0) - 1),
+        "design",
+    ),
+    "the status changed": (lambda c: replace(c, status=SolveStatus.FEASIBLE), "bound"),
+    "another design": (other_design, "design"),
+    "a worse design with its own value": (worse_design, "solved regions"),
+    "a value outside a domain": (lambda c: replace(c, design={**(c.design or {}), "tp": 3}), "design"),
+    "a knob left out": (
+        lambda c: replace(c, design={k: v for k, v in (c.design or {}).items() if k != "tp"}),
+        "design",
+    ),
+    "fewer feasible designs": (lambda c: replace(c, feasible_designs=c.feasible_designs - 1), "feasible designs"),
+    "a block left out": (with_proof(lambda p: replace(p, blocks=p.blocks[1:])), "cover"),
+    "a block that claims more designs": (with_proof(lambda p: one_block(p, designs=p.blocks[0].designs + 1)), "cover"),
+    "a block with a higher bound": (with_proof(lambda p: one_block(p, least=10**30)), "region bounds"),
+    "a block twice": (with_proof(lambda p: replace(p, blocks=(*p.blocks, p.blocks[-1]))), "cover"),
+    "a solved region passed over": (with_proof(lambda p: replace(p, solved=p.solved[1:])), "region bounds"),
+    "a region that does not exist": (with_proof(lambda p: replace(p, solved=(*p.solved, 10**9))), "solved regions"),
+    "no evidence": (lambda c: replace(c, proof=None), "evidence"),
+    "another problem": (lambda c: replace(c, edits=replace(c.edits, fix=(*c.edits.fix, ("pp", "2")))), "problem"),
+    "another objective": (lambda c: replace(c, objective="step_time"), "objective"),
+    "another program": (lambda c: replace(c, program="0" * 64), "program"),
+}
+
+
+@pytest.mark.parametrize("name", TAMPERING)
+def test_tampering_is_rejected_even_with_a_fresh_digest(name: str, certificate: Certificate) -> None:
+    tamper, check = TAMPERING[name]
+    changed = read_certificate(tamper(certificate).text(), "c.json")
+    assert check in failed(changed)
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        (lambda text: text.replace('"optimal"', '"feasible"'), "its digest does not match"),
+        (lambda text: text[:200], "not JSON"),
+        (lambda text: "[]", "this is no certificate"),
+        (lambda text: "", "not JSON"),
+        (lambda text: "[" * 100_000, "not JSON"),
+        (lambda text: text.replace("certificate@1", "certificate@2"), "this is no certificate"),
+    ],
+)
+def test_a_damaged_file_is_refused(change: Callable[[str], str], message: str, certificate: Certificate) -> None:
+    with pytest.raises(SpecError, match=message):
+        read_certificate(change(certificate.text()), "c.json")
+
+
+@pytest.mark.parametrize(
+    ("key", "value"),
+    [("value", -1), ("value", "many"), ("proof", []), ("edits", {"fixed": []}), ("status", "best"), ("design", 3)],
+)
+def test_a_malformed_certificate_is_refused(key: str, value: object, certificate: Certificate) -> None:
+    from cosmic_opt.search import certificate as module
+
+    keys = json.loads(certificate.text())
+    del keys["digest"]
+    keys[key] = value
+    keys["digest"] = module._digest(keys)
+    with pytest.raises(SpecError, match="malformed"):
+        read_certificate(json.dumps(keys), "c.json")
+
+
+def test_an_agent_alone_has_no_certificate() -> None:
+    outcome = PROBLEM.solve(agent="random", budget=Budget(evaluations=50))
+    with pytest.raises(SpecError, match="proves nothing"):
+        PROBLEM.certificate(outcome)
