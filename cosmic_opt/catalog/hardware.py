@@ -31,7 +31,8 @@ from cosmic_opt.units import TICKS_PER_SECOND, Unit
 KERNEL_LIBRARY = "gpu-kernels"
 COLLECTIVE_LIBRARY = "nccl"
 ROOFLINE_KEYS = ("efficiency", "memory_fraction", "launch", "knee", "throttle")
-GEMM_KEYS = ("simple", "tile", "sustained")
+GROUPS = {"gemm": ("simple", "tile"), "sustained": ("sustained",)}
+"""Groups of constants of products; the second holds what a long run keeps."""
 ATTENTION_KEYS = (
     *("efficiency", "prefill_launch", "prologue_tokens", "tile_rows"),
     *("decode_launch", "decode_doubling", "decode_memory_fraction", "cache_gain"),
@@ -42,6 +43,7 @@ FABRIC_KEYS = (
     *("like", "source", "link", "gpus_per_domain", *FABRIC_TIMES, "efficiency", "in_switch_fraction"),
     *("all_to_all_copy", "peer_share", "nic", "nic_efficiency", "rail_parallel"),
 )
+KIND_KEYS = ("latency", "hop", "startup", "copy")
 MOST_LIKE = 4
 
 
@@ -54,7 +56,7 @@ def load_device(name: str, *, where: Where | None = None) -> Device:
     if name.endswith((".yaml", ".yml")):
         return _read(Path(name))
     index = device_aliases()
-    found = index.get(_plain(name))
+    found = index.get(plain_name(name))
     if found is None:
         known = [*shared_names("devices"), *_spelled().values()]
         raise SpecError(f"unknown device {name!r}", where=where, hint=nearest(name, known))
@@ -81,11 +83,12 @@ def _index() -> Mapping[str, tuple[str, str]]:
             continue
         spellings = [device, *(entry.text() for entry in (fields["aliases"].items() if "aliases" in fields else []))]
         for spelled in spellings:
-            index[_plain(spelled)] = (spelled, device)
+            index[plain_name(spelled)] = (spelled, device)
     return index
 
 
-def _plain(name: str) -> str:
+def plain_name(name: str) -> str:
+    """Return a spelling reduced to lower-case letters and digits."""
     return re.sub(r"[^a-z0-9]", "", name.lower())
 
 
@@ -159,9 +162,9 @@ def _read(path: Path) -> Device:
         raise root.fail("the device has no kernel constants", "give it a 'kernels:' section, see a100-80")
     kernels = _chain(root, "kernels", ("like", "source", "sms", "power_w", "cache", "peaks", "gemm", "attention"))
     fabric = _chain(root, "fabric", FABRIC_KEYS) if "fabric" in fields else None
-    extrapolates = [
-        group for group, keys in (("gemm", GEMM_KEYS), ("attention", ATTENTION_KEYS)) if not kernels.own(keys, group)
-    ]
+    extrapolates = [group for group, keys in GROUPS.items() if not kernels.own(keys, "gemm")]
+    if not kernels.own(ATTENTION_KEYS, "attention"):
+        extrapolates.append("attention")
     if fabric is not None and not fabric.own(FABRIC_FITTED):
         extrapolates.append("fabric")
     return Device(
@@ -337,10 +340,10 @@ def _collectives() -> CollectiveLibrary:
         protocols.append(Protocol(fields["name"].text(), *shares, fields["point_to_point"].flag()))
     kinds = {}
     for name, entry in shared["kinds"].mapping().items():
-        fields = entry.fields(required=("latency", "hop", "startup", "copy"), optional=("pair_limit",))
-        factors = (_number(fields[key], high=10.0) for key in ("latency", "hop", "startup", "copy"))
+        fields = entry.fields(required=KIND_KEYS, optional=("pair_limit",))
+        latency, hop, startup, copy = (_number(fields[key], high=10.0) for key in KIND_KEYS)
         limit = float(positive(fields["pair_limit"], Unit.BYTES)) if "pair_limit" in fields else None
-        kinds[name] = KindFactors(*factors, limit)
+        kinds[name] = KindFactors(latency, hop, startup, copy, limit)
     return CollectiveLibrary(
         protocols=tuple(protocols),
         kinds=kinds,

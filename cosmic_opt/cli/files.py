@@ -15,27 +15,27 @@ from cosmic_opt.errors import SpecError, Where
 OUT = Where("--out")
 
 
-def check_target(path: Path, suffixes: Iterable[str], *, force: bool) -> None:
+def check_target(path: Path, suffixes: Iterable[str], *, force: bool, where: Where = OUT) -> None:
     """Refuse a result file that could not be written, before any work is done.
 
     Raises:
         SpecError: an unknown suffix, no such folder, a folder, or an existing file without `force`.
     """
     if path.suffix not in suffixes:
-        raise SpecError(f"{path.name!r} has no known format", where=OUT, hint=f"name it {' or '.join(suffixes)}")
+        raise SpecError(f"{path.name!r} has no known format", where=where, hint=f"name it {' or '.join(suffixes)}")
     try:
         if path.is_dir():
-            raise SpecError(f"{str(path)!r} is a folder", where=OUT, hint="name a file in it")
+            raise SpecError(f"{str(path)!r} is a folder", where=where, hint="name a file in it")
         if path.exists() and not force:
-            raise SpecError(f"{str(path)!r} exists", where=OUT, hint="give another name, or --force to replace it")
+            raise SpecError(f"{str(path)!r} exists", where=where, hint="give another name, or --force to replace it")
         if not path.parent.is_dir():
-            raise SpecError(f"there is no folder {str(path.parent)!r}", where=OUT, hint="make it first")
+            raise SpecError(f"there is no folder {str(path.parent)!r}", where=where, hint="make it first")
     except (OSError, ValueError) as error:
-        raise SpecError(f"{str(path)!r} cannot be a file: {error}", where=OUT, hint="give a shorter name") from None
+        raise SpecError(f"{str(path)!r} cannot be a file: {error}", where=where, hint="give a shorter name") from None
 
 
 @contextmanager
-def whole_file(path: Path) -> Iterator[IO[str]]:
+def whole_file(path: Path, *, where: Where = OUT) -> Iterator[IO[str]]:
     """Give a temporary file in the same folder; it becomes `path` when the block ends, and vanishes if it fails.
 
     Raises:
@@ -60,7 +60,7 @@ def whole_file(path: Path) -> Iterator[IO[str]]:
         temporary = None
     except OSError as error:
         raise SpecError(
-            f"cannot write {str(path)!r}: {error.strerror}", where=OUT, hint="give a file in a folder you may write"
+            f"cannot write {str(path)!r}: {error.strerror}", where=where, hint="give a file in a folder you may write"
         ) from None
     finally:
         if temporary is not None:

@@ -2,21 +2,26 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import asdict
 
-from cosmic_opt.analysis.validation import ValidationReport, ValidationRow
+from cosmic_opt.analysis.validation import Errors, GroupErrors, ValidationReport, ValidationRow
 from cosmic_opt.reporting.numbers import exact, table
 
-SHOWN = 25
+SHOWN = 15
+ROW_KEYS = ("id", "predicted", "measured", "error", "note")
+GROUPS = {"all": "", "source": "by source", "gpu": "by GPU", "kind": "by kind", "scale": "by scale"}
+"""Every way rows are grouped, and its heading."""
 
 
 def validation_keys(report: ValidationReport) -> dict[str, object]:
     """Return the object of `validation --json`."""
-    return {"rows": [asdict(row) for row in report.rows], "summary": asdict(report.summary)}
+    rows = [{key: getattr(row, key) for key in ROW_KEYS} for row in report.rows]
+    return {"rows": rows, "summary": asdict(report.summary)}
 
 
 def validation_text(report: ValidationReport) -> str:
-    """Return the summary, the worst rows, and how many have no prediction and why."""
+    """Return the summary, errors by group, the worst rows, and how many have no prediction and why."""
     summary = report.summary
     lines = [
         f"{summary.format}: {exact(summary.rows)} rows, {exact(summary.predicted)} predicted, "
@@ -27,12 +32,39 @@ def validation_text(report: ValidationReport) -> str:
             f"absolute relative error: median {_error(summary.median_error)}, "
             f"90th percentile {_error(summary.p90_error)}, worst {_error(summary.worst_error)}"
         )
+    lines += _groups(summary.groups)
     wrong = [row for row in report.rows if row.error]
     wrong.sort(key=lambda row: -abs(row.error or 0))
     if wrong:
         rows = [(row.id, _number(row.predicted), _number(row.measured), _error(row.error)) for row in wrong[:SHOWN]]
         lines += ["", table(("worst rows", "predicted", "measured", "error"), rows, right=(1, 2, 3))]
     return "\n".join([*lines, *_unpredicted(report.rows)])
+
+
+def _groups(groups: Sequence[GroupErrors]) -> list[str]:
+    """Return one table: each group's rows that may be fitted beside those that are only reported."""
+    if not groups:
+        return []
+    lines = ["", "error in percent, median signed / median absolute / 90th percentile; rank: Spearman's correlation"]
+    rows = list[tuple[str, ...]]()
+    for by, heading in GROUPS.items():
+        members = [group for group in groups if group.by == by]
+        if heading and members:
+            rows.append((heading, *[""] * 6))
+        rows += [_group_cells(group, "  " if heading else "") for group in members]
+    header = ("", "calibration", "error", "rank", "reported", "error", "rank")
+    return [*lines, table(header, rows, right=(1, 2, 3, 4, 5, 6))]
+
+
+def _group_cells(group: GroupErrors, indent: str) -> tuple[str, ...]:
+    return (indent + group.group, *_error_cells(group.calibration), *_error_cells(group.reported))
+
+
+def _error_cells(errors: Errors | None) -> tuple[str, str, str]:
+    if errors is None:
+        return "-", "-", "-"
+    percents = f"{100 * errors.signed:+.1f} / {100 * errors.absolute:.1f} / {100 * errors.p90:.1f}"
+    return exact(errors.rows), percents, "-" if errors.rank is None else f"{errors.rank:.3f}"
 
 
 def _unpredicted(rows: tuple[ValidationRow, ...]) -> list[str]:

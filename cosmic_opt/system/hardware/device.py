@@ -192,8 +192,8 @@ class FabricConstants:
 class Device:
     """An accelerator: data sheet numbers, fitted constants, and what of them is not its own.
 
-    `peak_flop_per_s` holds dense peaks by precision. `extrapolates` names each group of constants (gemm, attention,
-    fabric) that was fitted on another device of its generation, or on none.
+    `peak_flop_per_s` holds dense peaks by precision. `extrapolates` names each group of constants (gemm,
+    sustained, attention, fabric) that was fitted on another device of its generation, or on none.
     """
 
     name: str

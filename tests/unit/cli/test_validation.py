@@ -100,7 +100,41 @@ def test_bytes_that_are_no_text_are_refused(tmp_path: Path) -> None:
         assert run("validation", "--rows", str(file), *more).code == 2
 
 
-def test_without_rows_the_option_is_asked_for() -> None:
-    done = run("validation")
+def test_without_rows_every_shipped_row_is_predicted_or_says_why() -> None:
+    keys = run("validation", "--json").keys
+    assert keys["summary"]["rows"] == len(keys["rows"]) >= 893
+    assert all(row["note"] for row in keys["rows"] if row["predicted"] is None)
+    assert {"all", "source", "gpu", "kind", "scale"} == {group["by"] for group in keys["summary"]["groups"]}
+    assert set(keys["rows"][0]) == {"id", "predicted", "measured", "error", "note"}
+
+
+def test_the_text_keeps_calibration_and_reported_rows_apart_and_is_short() -> None:
+    out = run("validation").out
+    assert "calibration" in out
+    assert "reported" in out
+    assert len(out.splitlines()) < 120
+
+
+def test_a_source_of_the_shipped_rows_is_predicted_alone() -> None:
+    keys = run("validation", "--source", "llmcompass", "--json").keys
+    assert keys["summary"]["rows"] == 28
+    assert {group["group"] for group in keys["summary"]["groups"] if group["by"] == "source"} == {"llmcompass"}
+
+
+def test_html_writes_one_self_contained_page(tmp_path: Path) -> None:
+    page = tmp_path / "page.html"
+    assert run("validation", "--source", "stas00", "--html", str(page)).code == 0
+    text = page.read_text(encoding="utf-8")
+    assert text.count("<circle") == 32
+    assert "http" not in text
+    done = run("validation", "--source", "stas00", "--html", str(page))
     assert done.code == 2
-    assert "--rows" in done.err
+    assert "--html" in done.err
+    assert run("validation", "--source", "stas00", "--html", str(page), "--force").code == 0
+
+
+@pytest.mark.parametrize("name", ["page.txt", "nowhere/page.html", ""])
+def test_a_page_that_could_not_be_written_is_refused_before_the_work(name: str, tmp_path: Path) -> None:
+    done = run("validation", "--html", str(tmp_path / name))
+    assert (done.code, done.out) == (2, "")
+    assert "hint:" in done.err

@@ -1,0 +1,103 @@
+"""Measured collectives of a communication library on one fabric."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import numpy as np
+
+from cosmic_opt.analysis.validation.kinds import ROW_KINDS, Outcome, Row, RowKind, number, text, whole
+from cosmic_opt.catalog.hardware import device_aliases, load_device, plain_name
+from cosmic_opt.errors import SpecError
+from cosmic_opt.system.hardware import Device, FabricConstants, collective_s
+from cosmic_opt.system.hardware.collective import wire_bytes
+
+KINDS = {"alltoall": "all_to_all", "allreduce": "all_reduce", "allgather": "all_gather"}
+"""Other spellings in use."""
+RING_ONLY = "ring"
+METRICS = ("time_s", "bus_bandwidth_gb_s")
+
+
+def predict_collective_row(row: Row) -> Outcome:
+    """Return the time of a collective in seconds, or its bus bandwidth in GB/s as nccl-tests defines it."""
+    kind = text(row, "collective")
+    kind = KINDS.get(kind, kind)
+    if text(row, "gpu") == "not stated":
+        raise SpecError("the GPU is not stated", hint="name the GPU")
+    device = _device(row)
+    fabric = _fabric(row, device)
+    gpus, size = whole(row, "gpus"), number(row, "size_bytes")
+    local = _local(row, gpus)
+    metric = row.get("metric", METRICS[0])
+    if metric not in METRICS:
+        raise SpecError(f"unknown metric {metric!r}", hint=f"known: {', '.join(METRICS)}")
+    nic = number(row, "scale_out_bytes_per_s") if "scale_out_bytes_per_s" in row else None
+    seconds = float(
+        collective_s(
+            fabric,
+            kind,
+            gpus,
+            size,
+            gpus_per_node=min(local, fabric.gpus_per_domain),
+            nic_bytes_per_s=nic,
+            in_switch=_in_switch(row),
+        )
+    )
+    predicted = seconds
+    if metric != METRICS[0]:
+        predicted = float(wire_bytes(kind, np.asarray(float(gpus)), np.asarray(size))) / seconds / 1e9
+    note, where, primary = _place(device, fabric, gpus, local, nic)
+    return Outcome(predicted, note, kind + where, device.name, gpus, primary)
+
+
+def _device(row: Row) -> Device:
+    """Return the device of a row: the board for its topology where one is known under both."""
+    gpu = text(row, "gpu")
+    both = f"{gpu}, {row['topology']}" if isinstance(row.get("topology"), str) else gpu
+    return load_device(both if plain_name(both) in device_aliases() else gpu)
+
+
+def _fabric(row: Row, device: Device) -> FabricConstants:
+    if device.fabric is None:
+        raise SpecError(f"{device.name!r} has no fabric", hint="give its file a 'fabric:' section")
+    fabric = device.fabric
+    if "scale_up_bytes_per_s" in row:
+        fabric = replace(fabric, link_bytes_per_s=number(row, "scale_up_bytes_per_s"))
+    if "gpus_per_domain" in row:
+        fabric = replace(fabric, gpus_per_domain=whole(row, "gpus_per_domain"))
+    return fabric
+
+
+def _local(row: Row, gpus: int) -> int:
+    """Return how many ranks share a host."""
+    if "gpus_per_node" in row:
+        return min(gpus, whole(row, "gpus_per_node"))
+    return max(1, gpus // whole(row, "nodes")) if "nodes" in row else gpus
+
+
+def _in_switch(row: Row) -> bool | None:
+    """Return whether the row allows reduction in the switch; a library run as a ring does not."""
+    if isinstance(row.get("nvls"), bool):
+        return bool(row["nvls"])
+    return False if RING_ONLY in str(row.get("library", "")).split() else None
+
+
+def _place(
+    device: Device, fabric: FabricConstants, gpus: int, local: int, nic: float | None
+) -> tuple[str | None, str, bool]:
+    """Return a note, the suffix of the row's group, and whether its inputs are all stated."""
+    if gpus > local:
+        rate = fabric.nic_bytes_per_s / 1e9
+        note = None if nic is not None else f"the rate between nodes is not stated: {rate:g} GB/s per GPU assumed"
+        return note, " across nodes", nic is not None
+    if gpus > fabric.gpus_per_domain:
+        return "PCIe between the domains of one host", " over PCIe", False
+    note = None
+    if "fabric" in device.extrapolates:
+        note = f"extrapolates: {device.name} has no fabric constants of its own"
+    return note, "", True
+
+
+ROW_KINDS.register("collectives")(
+    RowKind(lambda row: "collective" in row and "size_bytes" in row, predict_collective_row)
+)

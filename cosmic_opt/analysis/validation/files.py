@@ -1,0 +1,195 @@
+"""Files of reference rows: recognised by their content, each row predicted by its kind."""
+
+from __future__ import annotations
+
+import json
+import math
+from collections import Counter
+from collections.abc import Callable, Sequence
+from functools import partial
+from pathlib import Path
+
+from cosmic_opt.analysis.astra_sim_rows import Prediction, Row, predict_collective, predict_workload, traces_in
+from cosmic_opt.analysis.validation.kinds import ROW_KINDS, Outcome
+from cosmic_opt.analysis.validation.report import Facts, ValidationReport, ValidationRow, scale_of, summarise
+from cosmic_opt.catalog.store import data_root
+from cosmic_opt.errors import CosmicError, SpecError, Where, nearest
+
+NOT_PREDICTED = "not predicted by this version"
+SOURCE = Where("--source")
+Predict = Callable[[Row, float | None], Prediction]
+"""Maps a row and what was measured to a prediction and a note."""
+
+
+def shipped_files() -> tuple[Path, ...]:
+    """Return the files of published measurements that come with the program, inside the wheel or the repository."""
+    return tuple(sorted((data_root() / "benchmarks" / "data").glob("*.json")))
+
+
+def validate_file(path: Path | str, *, traces: Path | None = None, source: str | None = None) -> ValidationReport:
+    """Return the report on a JSON file of reference rows; `traces` holds a folder or archive per workload.
+
+    Raises:
+        SpecError: the file cannot be read, is not JSON, is not a list of reference rows, or has no row of `source`.
+    """
+    return validate_files([Path(path)], traces=traces, source=source)
+
+
+def validate_files(paths: Sequence[Path], *, traces: Path | None = None, source: str | None = None) -> ValidationReport:
+    """Return one report on the rows of several files, of one `source` only if it is given.
+
+    Raises:
+        SpecError: as `validate_file`, or there is no file.
+    """
+    if not paths:
+        raise SpecError("no rows come with this installation", where=Where("--rows"), hint="give a file: --rows FILE")
+    documents = [(_read(path), Where(file=str(path))) for path in paths]
+    if source is not None:
+        documents = _of_source(documents, source)
+    reports = [validate(data, where=where, traces=traces) for data, where in documents]
+    if len(reports) == 1:
+        return reports[0]
+    rows = tuple(row for report in reports for row in report.rows)
+    formats = dict.fromkeys(report.summary.format for report in reports)
+    return ValidationReport(rows, summarise(", ".join(formats), rows))
+
+
+def validate(data: object, *, where: Where | None = None, traces: Path | None = None) -> ValidationReport:
+    """Return the report on reference rows as read from JSON.
+
+    Raises:
+        SpecError: `data` is not in a known format.
+    """
+    name, records, predict = _recognise(data, where, traces)
+    if predict is None:
+        rows = tuple(_measured_row(record, index) for index, record in enumerate(records))
+        return ValidationReport(rows, summarise(_kinds(records) or name, rows))
+    rows = tuple(_row(record, index, predict) for index, record in enumerate(records))
+    return ValidationReport(rows, summarise(name, rows))
+
+
+def _read(path: Path) -> object:
+    where = Where(file=str(path))
+    try:
+        return json.loads(path.read_text(encoding="utf-8"))
+    except OSError as error:
+        raise SpecError(
+            f"the file cannot be read: {error.strerror}", where=where, hint="give an existing file"
+        ) from error
+    except (ValueError, RecursionError) as error:
+        raise SpecError(
+            f"the file is not JSON: {error}", where=where, hint="give a JSON file of reference rows"
+        ) from error
+
+
+def _of_source(documents: Sequence[tuple[object, Where]], source: str) -> list[tuple[object, Where]]:
+    """Return the rows of one source, per file that has any."""
+    kept, known = list[tuple[object, Where]](), Counter[str]()
+    for data, where in documents:
+        rows = data.get("rows", data.get("cases")) if isinstance(data, dict) else data
+        records = [row for row in rows if isinstance(row, dict)] if isinstance(rows, list) else []
+        known.update(str(row["source"]) for row in records if "source" in row)
+        chosen = [row for row in records if row.get("source") == source]
+        if chosen:
+            kept.append(({"rows": chosen}, where))
+    if not kept:
+        hint = nearest(source, known) or "no row of this file has a 'source': leave --source out"
+        raise SpecError(f"no row of the source {source!r}", where=SOURCE, hint=hint)
+    return kept
+
+
+def _recognise(data: object, where: Where | None, traces: Path | None) -> tuple[str, Sequence[object], Predict | None]:
+    """Return the name of the format, its rows, and how to predict one; None: by the kind of each row."""
+    if isinstance(data, dict):
+        if isinstance(data.get("cases"), list):
+            if "workloads" in data:
+                find = None if traces is None else traces_in(traces)
+                return "astrasim_workloads", data["cases"], partial(predict_workload, traces=find)
+            return "astrasim_collectives", data["cases"], predict_collective
+        if isinstance(data.get("rows"), list):
+            return "rows", data["rows"], None
+        if "all_reduce_time_us" in data:
+            return "themis", _themis_rows(data["all_reduce_time_us"]), _no_prediction
+    if isinstance(data, list) and data and all(isinstance(record, dict) for record in data):
+        return "rows", data, None
+    raise SpecError(
+        "this is not a file of reference rows",
+        where=where,
+        hint="an object with 'cases' or 'rows', or a list of objects",
+    )
+
+
+def _themis_rows(figure: object) -> list[object]:
+    """Return one row per topology, scheduler and size of the digitised all-reduce figure."""
+    if not isinstance(figure, dict) or not isinstance(figure.get("time_us"), dict):
+        return []
+    sizes = figure.get("sizes_GB")
+    rows = list[object]()
+    for topology, schedulers in figure["time_us"].items():
+        for scheduler, times in (schedulers if isinstance(schedulers, dict) else {}).items():
+            for size, time in zip(sizes or [], times or [], strict=False):
+                rows.append({"id": f"{topology}/{scheduler}/{size}", "value": time})
+    return rows
+
+
+def _kinds(records: Sequence[object]) -> str:
+    """Return the names of the kinds of rows that occur."""
+    found = {_kind(record) for record in records if isinstance(record, dict)}
+    return ", ".join(name for name in ROW_KINDS if name in found)
+
+
+def _kind(record: Row) -> str | None:
+    return next((name for name in ROW_KINDS if ROW_KINDS.get(name).matches(record)), None)
+
+
+def _measured_row(record: object, index: int) -> ValidationRow:
+    """Return a row of measurements, predicted by its kind."""
+    if not isinstance(record, dict):
+        return ValidationRow(f"row {index}", None, None, None, "the row is not an object")
+    name, measured, kind = str(record.get("id", f"row {index}")), _measured(record), _kind(record)
+    if kind is None:
+        return ValidationRow(name, None, measured, None, NOT_PREDICTED)
+    try:
+        outcome = ROW_KINDS.get(kind).predict(record)
+    except CosmicError as refusal:
+        return ValidationRow(name, None, measured, None, f"the row cannot be predicted: {refusal.message}")
+    error = _error(outcome.predicted, measured)
+    return ValidationRow(name, outcome.predicted, measured, error, outcome.note, _facts(record, outcome))
+
+
+def _error(predicted: float | None, measured: float | None) -> float | None:
+    return None if predicted is None or not measured else (predicted - measured) / measured
+
+
+def _facts(record: Row, outcome: Outcome) -> Facts:
+    fold = record.get("fold")
+    return Facts(
+        source=str(record.get("source", "not stated")),
+        gpu=outcome.gpu,
+        kind=outcome.group,
+        scale=scale_of(outcome.gpus),
+        fold=fold if isinstance(fold, int) and not isinstance(fold, bool) else None,
+        metric=str(record.get("metric")),
+        primary=outcome.primary,
+    )
+
+
+def _row(record: object, index: int, predict: Predict) -> ValidationRow:
+    if not isinstance(record, dict):
+        return ValidationRow(f"row {index}", None, None, None, "the row is not an object")
+    name = str(record.get("id", f"row {index}"))
+    measured = _measured(record)
+    predicted, note = predict(record, measured)
+    return ValidationRow(name, predicted, measured, _error(predicted, measured), note)
+
+
+def _measured(record: Row) -> float | None:
+    for key in ("time_ns", "value", "cycles_ns"):
+        value = record.get(key)
+        if isinstance(value, int | float) and not isinstance(value, bool) and math.isfinite(value):
+            return value
+    return None
+
+
+def _no_prediction(record: Row, measured: float | None) -> tuple[None, str]:
+    return None, NOT_PREDICTED

@@ -1,0 +1,80 @@
+"""Kinds of measured rows: how a row is recognised by its fields, and what predicts it."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from cosmic_opt._registry import Registry
+from cosmic_opt.errors import SpecError
+
+Row = Mapping[str, Any]
+
+
+@dataclass(frozen=True, slots=True)
+class Outcome:
+    """What is predicted for a row, in the unit of its own value, and how the row is counted.
+
+    `group` is what the row measures ("gemm", "all_reduce"), `gpu` the device it was read as, `gpus` how many.
+    A row is `primary` when its fields state all that a prediction needs; the rule reads fields, never errors.
+    """
+
+    predicted: float | None
+    note: str | None
+    group: str
+    gpu: str
+    gpus: int
+    primary: bool = True
+
+
+@dataclass(frozen=True, slots=True)
+class RowKind:
+    """One kind of rows: `matches` looks at the fields, `predict` gives the outcome.
+
+    `predict` raises a SpecError for a row that cannot be read; the caller turns it into the row's note.
+    """
+
+    matches: Callable[[Row], bool]
+    predict: Callable[[Row], Outcome]
+
+
+ROW_KINDS: Registry[RowKind] = Registry("kind of rows")
+"""Every kind, in order: the first that matches a row predicts it."""
+
+
+def text(row: Row, key: str) -> str:
+    """Return a text field.
+
+    Raises:
+        SpecError: missing or no text.
+    """
+    value = row.get(key)
+    if not isinstance(value, str) or not value:
+        raise SpecError(f"{key!r} is {value!r}", hint="write text")
+    return value
+
+
+def number(row: Row, key: str) -> float:
+    """Return a positive finite number.
+
+    Raises:
+        SpecError: missing, or no such number.
+    """
+    value = row.get(key)
+    if isinstance(value, bool) or not isinstance(value, int | float) or not 0 < value < math.inf:
+        raise SpecError(f"{key!r} is {value!r}", hint="write a number above zero")
+    return float(value)
+
+
+def whole(row: Row, key: str) -> int:
+    """Return a positive whole number.
+
+    Raises:
+        SpecError: missing, or no such number.
+    """
+    value = number(row, key)
+    if value != int(value):
+        raise SpecError(f"{key!r} is {value!r}", hint="write a whole number")
+    return int(value)

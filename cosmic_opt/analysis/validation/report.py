@@ -1,0 +1,177 @@
+"""The report on reference rows: each row, and errors by source, GPU, kind and scale."""
+
+from __future__ import annotations
+
+import math
+from collections import Counter
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+CALIBRATION_FOLDS = (0, 1)
+"""Folds that may be used to fit; any other row, and a row without a fold, is only reported."""
+RANKED_ROWS = 10
+"""A rank correlation needs at least as many rows."""
+SCALES = ((1, "1 GPU"), (8, "2 to 8 GPUs"), (64, "9 to 64 GPUs"), (512, "65 to 512 GPUs"))
+LARGER = "more than 512 GPUs"
+
+
+@dataclass(frozen=True, slots=True)
+class Facts:
+    """How a row is counted: its source, device, what it measures, scale, fold, metric, and whether it is primary."""
+
+    source: str
+    gpu: str
+    kind: str
+    scale: str
+    fold: int | None
+    metric: str
+    primary: bool
+
+
+@dataclass(frozen=True, slots=True)
+class ValidationRow:
+    """One row: `error` is (predicted - measured) / measured; None where either is missing or measured is 0.
+
+    Numbers have the unit of the file's own rows (ASTRA-sim: ns). `facts` is None for formats without groups.
+    """
+
+    id: str
+    predicted: float | None
+    measured: float | None
+    error: float | None
+    note: str | None
+    facts: Facts | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Errors:
+    """Relative errors of some rows: median signed, median absolute, 90th percentile absolute, share within 10 %.
+
+    `rank` is Spearman's correlation of predicted and measured, over rows of one metric; None below ten rows.
+    """
+
+    rows: int
+    signed: float
+    absolute: float
+    p90: float
+    within_10: float
+    rank: float | None
+
+
+@dataclass(frozen=True, slots=True)
+class GroupErrors:
+    """Errors of the rows whose `by` is `group`: rows that may be fitted, and rows that are only reported."""
+
+    by: str
+    group: str
+    calibration: Errors | None
+    reported: Errors | None
+
+
+@dataclass(frozen=True, slots=True)
+class ValidationSummary:
+    """Counts, and absolute relative errors of the rows that have one; None when there is no such row."""
+
+    format: str
+    rows: int
+    predicted: int
+    exact: int
+    median_error: float | None
+    p90_error: float | None
+    worst_error: float | None
+    groups: tuple[GroupErrors, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class ValidationReport:
+    """Every row of the files, in their order, and the summary."""
+
+    rows: tuple[ValidationRow, ...]
+    summary: ValidationSummary
+
+
+def scale_of(gpus: int) -> str:
+    """Return the name of the range a number of GPUs lies in."""
+    return next((name for most, name in SCALES if gpus <= most), LARGER)
+
+
+def summarise(name: str, rows: Sequence[ValidationRow]) -> ValidationSummary:
+    """Return the counts and errors of rows."""
+    errors = sorted(abs(row.error) for row in rows if row.error is not None)
+
+    def quantile(share: float) -> float | None:
+        return errors[max(0, math.ceil(share * len(errors)) - 1)] if errors else None
+
+    return ValidationSummary(
+        format=name,
+        rows=len(rows),
+        predicted=sum(row.predicted is not None for row in rows),
+        exact=sum(row.predicted is not None and row.predicted == row.measured for row in rows),
+        median_error=quantile(0.5),
+        p90_error=quantile(0.9),
+        worst_error=quantile(1.0),
+        groups=tuple(_groups([row for row in rows if row.facts is not None and row.error is not None])),
+    )
+
+
+def _groups(rows: Sequence[ValidationRow]) -> Iterable[GroupErrors]:
+    """Yield errors of all rows, of primary rows, and by each of source, GPU, kind and scale."""
+    if not rows:
+        return
+    yield _group("all", "all rows", rows)
+    yield _group("all", "primary rows", [row for row in rows if row.facts is not None and row.facts.primary])
+    for by in ("source", "gpu", "kind", "scale"):
+        for name in sorted({getattr(row.facts, by) for row in rows}, key=_natural):
+            yield _group(by, name, [row for row in rows if getattr(row.facts, by) == name])
+
+
+def _natural(name: str) -> tuple[int, str]:
+    scales = [*(scale for _, scale in SCALES), LARGER]
+    return (scales.index(name), "") if name in scales else (len(scales), name)
+
+
+def _group(by: str, name: str, rows: Sequence[ValidationRow]) -> GroupErrors:
+    fitted = [row for row in rows if row.facts is not None and row.facts.fold in CALIBRATION_FOLDS]
+    reported = [row for row in rows if row.facts is not None and row.facts.fold not in CALIBRATION_FOLDS]
+    return GroupErrors(by, name, errors_of(fitted), errors_of(reported))
+
+
+def errors_of(rows: Sequence[ValidationRow]) -> Errors | None:
+    """Return the errors of rows that have one; None without such rows."""
+    errors = np.array([row.error for row in rows if row.error is not None])
+    if not len(errors):
+        return None
+    return Errors(
+        rows=len(errors),
+        signed=float(np.median(errors)),
+        absolute=float(np.median(np.abs(errors))),
+        p90=float(np.quantile(np.abs(errors), 0.9)),
+        within_10=float(np.mean(np.abs(errors) <= 0.1)),
+        rank=_rank(rows),
+    )
+
+
+def _rank(rows: Sequence[ValidationRow]) -> float | None:
+    """Return Spearman's correlation over the rows of the most frequent metric."""
+    metrics = Counter(row.facts.metric for row in rows if row.facts is not None)
+    metric = max(metrics, key=lambda name: (metrics[name], name))
+    pairs = [
+        (row.predicted, row.measured)
+        for row in rows
+        if row.facts is not None and row.facts.metric == metric and row.error is not None
+    ]
+    if len(pairs) < RANKED_ROWS:
+        return None
+    predicted, measured = (_ranks(np.array(values, dtype=float)) for values in zip(*pairs, strict=True))
+    if np.ptp(predicted) == 0 or np.ptp(measured) == 0:
+        return None
+    return float(np.corrcoef(predicted, measured)[0, 1])
+
+
+def _ranks(values: NDArray[np.float64]) -> NDArray[np.float64]:
+    """Return ranks from 0, equal values sharing the mean of theirs."""
+    ordered = np.sort(values)
+    return (np.searchsorted(ordered, values, "left") + np.searchsorted(ordered, values, "right") - 1) / 2
