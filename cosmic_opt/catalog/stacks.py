@@ -10,7 +10,7 @@ from pathlib import Path
 from cosmic_opt.catalog.store import data_root, display, read_text, shared_names, shared_path
 from cosmic_opt.errors import SpecError, Where, nearest
 from cosmic_opt.psa.document import Entry, expect_schema, read_yaml
-from cosmic_opt.workloads.stack import AttentionKernel, HostCost, Overlap, Recipe, Stack
+from cosmic_opt.workloads.stack import Accuracy, AttentionKernel, HostCost, Overlap, Recipe, Stack
 
 _HOST = (
     "launch_s",
@@ -55,6 +55,8 @@ def load_stack(name: str) -> Stack:
             single_nic_sharding=fields["single_nic_sharding"].flag(),
             scattered_sends=fields["scattered_sends"].flag(),
             tensor_mode=fields["tensor_mode"].text(),
+            context_schedule=fields["context_schedule"].text(),
+            context_stated=fields["context_stated"].flag(),
             fused_experts=fields["fused_experts"].flag(),
             straggler_per_doubling=_number(fields["straggler_per_doubling"]),
             attention=_attention(fields["attention"]),
@@ -89,6 +91,24 @@ def load_recipe(name: str) -> Recipe:
         matmul_share=_number(fields["matmul_share"]),
         gather_bytes=_number(fields["gather_bytes"]),
         block_scaled=fields["block_scaled"].flag(),
+    )
+
+
+@cache
+def load_accuracy(kind: str = "training") -> Accuracy:
+    """Return how well measured jobs of a kind are predicted.
+
+    Raises:
+        SpecError: nothing is known about this kind, or its file is damaged.
+    """
+    path = shared_path("accuracy", kind, Path(), Where(key="kind"))
+    root = read_yaml(read_text(path), display(path))
+    expect_schema(root, "accuracy")
+    fields = root.fields(required=("p90", "most_gpus", "most_tokens"), optional=("schema", "source"))
+    return Accuracy(
+        p90=_numbers(fields["p90"]),
+        most_gpus=fields["most_gpus"].integer(low=1),
+        most_tokens=fields["most_tokens"].integer(low=1),
     )
 
 

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from cosmic_opt.errors import SpecError, Where, nearest
 
 ATTENTION_KINDS = ("unfused", "flash")
+CONTEXT_SCHEDULES = ("balanced", "ring")
 GRADIENT_OVERLAPS = ("none", "window")
 SELECTIVE_MEANINGS = ("attention", "operators")
 
@@ -103,6 +104,9 @@ class Stack:
         single_nic_sharding: Weight shards travel through one network card per rank group, nothing hidden.
         scattered_sends: Stages send 1/tp of the activations and gather them inside the node.
         tensor_mode: Default overlap mode of tensor parallelism, a key of `overlap.tensor_exposed`.
+        context_schedule: How context parallelism shares causal attention: "balanced" (zigzag) or "ring", whose last
+            rank does (2 cp - 1) / cp of the mean.
+        context_stated: Every release has that schedule; otherwise a job must state it to be predicted well.
         fused_experts: Block-scaled experts run as fused kernels: dispatch writes tokens in expert order, grouped
             products activate and cast inside, and the host does not read token counts.
         straggler_per_doubling: Relative slow-down per doubling of GPUs above 512.
@@ -118,6 +122,8 @@ class Stack:
     single_nic_sharding: bool
     scattered_sends: bool
     tensor_mode: str
+    context_schedule: str
+    context_stated: bool
     fused_experts: bool
     straggler_per_doubling: float
     attention: AttentionKernel
@@ -126,6 +132,7 @@ class Stack:
 
     def __post_init__(self) -> None:
         _one_of(self.selective, SELECTIVE_MEANINGS, "selective")
+        _one_of(self.context_schedule, CONTEXT_SCHEDULES, "context_schedule")
         _one_of(self.tensor_mode, tuple(self.overlap.tensor_exposed), "tensor_mode")
 
 
@@ -147,6 +154,20 @@ class Recipe:
     matmul_share: float
     gather_bytes: float
     block_scaled: bool
+
+
+@dataclass(frozen=True, slots=True)
+class Accuracy:
+    """How well groups of measured steps were predicted.
+
+    Attributes:
+        p90: 90th percentile of the absolute relative error by group, measured on rows used for fitting.
+        most_gpus: Largest measured job; `most_tokens` its longest sequence. Beyond is extrapolation.
+    """
+
+    p90: Mapping[str, float]
+    most_gpus: int
+    most_tokens: int
 
 
 def _one_of(value: str, known: tuple[str, ...], key: str) -> None:

@@ -16,7 +16,8 @@ def tensor_pass(setup: TrainingSetup, designs: TrainingDesigns) -> Pass:
     """Return the exposed tensor-parallel collectives of one layer.
 
     Two all-reduces per pass; with sequence parallelism each is an all-gather and a reduce-scatter
-    (Korthikanti 2022, section 4.2); the gather moves the product's own operands. The stack's mode says what share stays exposed.
+    (Korthikanti 2022, section 4.2); the gather moves the product's own operands. The overlap mode says what share
+    stays exposed.
     """
     size = ACTIVATION_BYTES * designs.tokens(setup) * setup.model.hidden
     one = np.ones_like(designs.tp)

@@ -11,12 +11,11 @@ from numpy.typing import ArrayLike, NDArray
 from cosmic_opt.errors import SpecError, Where, nearest
 from cosmic_opt.system.hardware import Device
 from cosmic_opt.workloads.language_model import LanguageModel
-from cosmic_opt.workloads.stack import Recipe, Stack
+from cosmic_opt.workloads.stack import CONTEXT_SCHEDULES, Recipe, Stack
 
 FloatArray = NDArray[np.float64]
 Terms = dict[str, FloatArray]
 
-CONTEXT_SCHEDULES = ("balanced", "ring")
 PIPELINES = ("1f1b", "gpipe", "zero_bubble")
 
 
@@ -29,7 +28,7 @@ class TrainingSetup:
         gpus_per_node: GPUs of one scale-up domain; `nic_bytes_per_s` leaves it per GPU.
         sequence_parallel: Norms and residuals are split over tp.
         pipeline: "1f1b" (interleaved where a design's `interleave` is above 1), "gpipe" or "zero_bubble".
-        context_schedule: "balanced" (zigzag) or "ring", whose last rank does (2 cp - 1) / cp of the mean.
+        context_schedule: "balanced" or "ring"; None: the stack's.
         tensor_mode: How tensor-parallel collectives overlap, a key of the stack's table; None: the stack's default.
         compiled: Elementwise kernels are fused by a compiler; False applies the stack's eager factor.
         reduce_bytes: Bytes per gradient in the reduction; None: the stack's default for the precision.
@@ -51,7 +50,7 @@ class TrainingSetup:
     nic_bytes_per_s: float
     sequence_parallel: bool = False
     pipeline: str = "1f1b"
-    context_schedule: str = "balanced"
+    context_schedule: str | None = None
     tensor_mode: str | None = None
     compiled: bool = True
     reduce_bytes: float | None = None
@@ -66,10 +65,14 @@ class TrainingSetup:
         for name in ("sequence", "global_batch", "gpus_per_node", "nic_bytes_per_s", "capacity"):
             if not getattr(self, name) > 0:
                 raise SpecError(f"{name} is {getattr(self, name)}", where=Where(key=name), hint="give more than zero")
-        for name, known in (("pipeline", PIPELINES), ("context_schedule", CONTEXT_SCHEDULES)):
+        for name, known in (("pipeline", PIPELINES), ("context_schedule", (None, *CONTEXT_SCHEDULES))):
             if getattr(self, name) not in known:
                 value = getattr(self, name)
-                raise SpecError(f"unknown {name} {value!r}", where=Where(key=name), hint=nearest(value, known))
+                raise SpecError(
+                    f"unknown {name} {value!r}",
+                    where=Where(key=name),
+                    hint=nearest(str(value), [each for each in known if each]),
+                )
         if self.tensor_mode is not None and self.tensor_mode not in self.stack.overlap.tensor_exposed:
             hint = nearest(self.tensor_mode, self.stack.overlap.tensor_exposed)
             raise SpecError(f"unknown tensor_mode {self.tensor_mode!r}", where=Where(key="tensor_mode"), hint=hint)

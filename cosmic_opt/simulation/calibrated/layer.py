@@ -88,7 +88,8 @@ def attention_pass(setup: TrainingSetup, designs: TrainingDesigns) -> Pass:
     shape = (batch, setup.sequence, heads, kv_heads, dim)
     forward = attention_prefill_s(setup.device, "bf16", *shape, efficiency=fraction)
     backward = attention_backward_s(setup.device, "bf16", *shape, efficiency=fraction)
-    slowest = (2 * designs.cp - 1) / designs.cp if setup.context_schedule == "ring" else 1.0
+    schedule = setup.context_schedule or setup.stack.context_schedule
+    slowest = (2 * designs.cp - 1) / designs.cp if schedule == "ring" else 1.0
     return Pass(forward * slowest, backward * slowest)
 
 

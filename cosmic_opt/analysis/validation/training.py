@@ -1,0 +1,78 @@
+"""Measured training steps, in the unit each row has: step time, tokens per second, TFLOPS per GPU."""
+
+from __future__ import annotations
+
+from cosmic_opt.analysis.validation.kinds import ROW_KINDS, Outcome, Row, RowKind, text, whole
+from cosmic_opt.analysis.validation.training_rows import TrainingRow, read_row
+from cosmic_opt.catalog.stacks import load_accuracy
+from cosmic_opt.errors import SpecError, nearest
+from cosmic_opt.simulation.calibrated.predict import Prediction, predict
+from cosmic_opt.workloads.language_model import LanguageModel
+
+METRICS = ("step_time_s", "tokens_per_s", "tokens_per_s_per_gpu", "tflops_per_gpu_with_recompute")
+NO_STEPS = "the time to train needs the number of steps, which is not an input"
+
+
+def predict_training(row: Row) -> Outcome:
+    """Return the row's metric: seconds of a step, tokens/s (of the job or of a GPU), or TFLOPS of a GPU.
+
+    Raises:
+        SpecError: the row lacks an input, names an unknown device, stack or precision, or its metric is not a step's.
+    """
+    metric = text(row, "metric")
+    if metric.startswith("time_to_train"):
+        raise SpecError(NO_STEPS, hint="give the time of one step")
+    if metric not in METRICS:
+        raise SpecError(f"unknown metric {metric!r}", hint=nearest(metric, METRICS))
+    job = read_row(row)
+    gpus = whole(row, "gpus")
+    prediction = predict(job.setup, job.designs, load_accuracy(), recompute_stated=job.recompute_stated)
+    return Outcome(
+        predicted=_in_metric(metric, job, prediction.step_s, gpus),
+        note=_note(job, prediction),
+        group=_group(job),
+        gpu=job.setup.device.name,
+        gpus=gpus,
+        primary=not job.assumed,
+    )
+
+
+def training_flops(model: LanguageModel, sequences: float, sequence: int) -> float:
+    """Return FLOPs of a step with full recompute, attention counted in full.
+
+    96 B s L h^2 (1 + s/6h + V/16Lh) for GPT (Narayanan 2021, eq. 3): four passes through the layers, three through
+    the head.
+    """
+    tokens = sequences * sequence
+    layer = 2 * tokens * (model.attention_parameters + model.dense_mlp_parameters)
+    attention = 2 * tokens * sequence * (model.score_width + model.value_width)
+    return 4 * model.layers * (layer + attention) + 6 * tokens * model.head_parameters
+
+
+def _in_metric(metric: str, job: TrainingRow, step_s: float, gpus: int) -> float:
+    setup = job.setup
+    if metric == "step_time_s":
+        return step_s
+    if metric.startswith("tokens"):
+        rate = setup.global_batch * setup.sequence / step_s
+        return rate / gpus if metric.endswith("per_gpu") else rate
+    return training_flops(setup.model, setup.global_batch, setup.sequence) / (step_s * gpus) / 1e12
+
+
+def _group(job: TrainingRow) -> str:
+    if job.setup.model.experts is not None:
+        return "training, experts"
+    if job.setup.recipe.cast_bytes:
+        return f"training, dense {job.setup.recipe.precision}"
+    return "training, dense 16 bit"
+
+
+def _note(job: TrainingRow, prediction: Prediction) -> str:
+    low, high = prediction.interval
+    parts = [f"hidden input: {prediction.hidden_input}; step {low:.4g} to {high:.4g} s"]
+    parts += [f"assumed: {each}" for each in job.assumed]
+    parts += [f"extrapolates: {each}" for each in prediction.extrapolates]
+    return "; ".join(parts)
+
+
+ROW_KINDS.register("training")(RowKind(lambda row: "gbs" in row and "seq" in row, predict_training))

@@ -1,0 +1,212 @@
+"""Measured training steps as rows state them: fields to a job and a design, and what had to be assumed.
+
+Every rule reads fields; none reads where a row comes from or how far off it is.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from cosmic_opt.analysis.validation.kinds import Row, number, text, whole
+from cosmic_opt.catalog.hardware import load_device
+from cosmic_opt.catalog.stacks import load_recipe, load_stack
+from cosmic_opt.errors import SpecError
+from cosmic_opt.simulation.calibrated.job import Recompute, TrainingDesigns, TrainingSetup
+from cosmic_opt.simulation.calibrated.memory import implied_recompute
+from cosmic_opt.system.hardware import Device
+from cosmic_opt.workloads.language_model import Experts, LanguageModel, LatentAttention
+from cosmic_opt.workloads.stack import Stack
+
+RECIPES = {
+    "amp_bf16": "bf16",
+    "amp_fp8": "fp8",
+    "fp8-cs": "fp8",
+    "fp8-mx": "mxfp8",
+    "fp8-tensorwise": "fp8-dynamic",
+}
+"""Other spellings of precision recipes: automatic mixed precision, current scaling, micro-scaling."""
+UNDETERMINED = "not determined"
+UNCONFIRMED = "before relying on it"
+SHARED_NIC_SHARE = 0.75
+"""A stated rate per GPU below this share of the device's own network card means that GPUs share cards."""
+FUSED_EXPERTS_RELEASE, FUSED_EXPERTS_STACK = "26.06", "megatron-te-2026"
+SAVED_OPERATORS = {"elementwise": 1.0, "matmul": 0.5, "collectives": 0.5}
+"""Operator-level recompute saves every second product, attention and reductions; the rest runs again."""
+
+
+@dataclass(frozen=True, slots=True)
+class TrainingRow:
+    """A row as a job: `assumed` says what its fields leave open, which makes it a secondary row."""
+
+    setup: TrainingSetup
+    designs: TrainingDesigns
+    assumed: tuple[str, ...]
+    recompute_stated: bool
+
+
+def read_row(row: Row) -> TrainingRow:
+    """Return the job and design of a row.
+
+    Raises:
+        SpecError: a field without which there is no prediction is missing or makes no sense.
+    """
+    for degree in ("tp", "pp", "dp"):
+        if row.get(degree) is None:
+            raise SpecError("the parallel split is not stated", hint=f"give {degree}")
+    stack = _stack(row)
+    setup = _setup(row, stack)
+    designs = _designs(row, stack)
+    recompute, stated = _recompute(row, setup, designs)
+    return TrainingRow(setup, designs.with_recompute(recompute), _assumed(row, stack, stated), stated)
+
+
+def read_model(row: Row, *, dropout: bool = True) -> LanguageModel:
+    """Return the model's shape; a gated MLP has rotary positions and an own head, as every such model.
+
+    Raises:
+        SpecError: the dimensions are missing or make no sense.
+    """
+    dims = row.get("dims")
+    if not isinstance(dims, dict):
+        raise SpecError("the model's dimensions are missing", hint="give 'dims'")
+    hidden, heads = whole(dims, "hidden"), whole(dims, "heads")
+    experts = _experts(dims) if dims.get("experts") else None
+    gated = bool(dims.get("gated_mlp", experts is not None))
+    return LanguageModel(
+        name=str(row.get("model")),
+        layers=whole(dims, "layers"),
+        hidden=hidden,
+        heads=heads,
+        kv_heads=whole(dims, "kv_heads") if dims.get("kv_heads") else heads,
+        head_dim=whole(dims, "head_dim") if dims.get("head_dim") else hidden // heads,
+        ffn=whole(dims, "ffn") if dims.get("ffn") else 0,
+        vocabulary=whole(dims, "vocab"),
+        gated_mlp=gated,
+        rotary=gated,
+        dropout=dropout,
+        tied_embeddings=not gated,
+        latent=LatentAttention() if dims.get("attention") == "MLA" else None,
+        experts=experts,
+    )
+
+
+def _experts(dims: Row) -> Experts:
+    dense = int(dims.get("dense_layers") or 0)
+    return Experts(
+        count=whole(dims, "experts"),
+        top_k=whole(dims, "top_k"),
+        ffn=whole(dims, "moe_ffn"),
+        shared=int(dims.get("shared_experts") or 0),
+        dense_layers=dense,
+        dense_ffn=whole(dims, "dense_ffn") if dense else 0,
+    )
+
+
+def _stack(row: Row) -> Stack:
+    """Return the software generation the row names, or the one its stated release belongs to."""
+    name = text(row, "stack")
+    release = str(row.get("release") or "")
+    return load_stack(FUSED_EXPERTS_STACK if release >= FUSED_EXPERTS_RELEASE else name)
+
+
+def _setup(row: Row, stack: Stack) -> TrainingSetup:
+    network = row.get("network")
+    if not isinstance(network, dict):
+        raise SpecError("the network is not stated", hint="give 'network'")
+    device = load_device(text(row, "gpu"))
+    model = read_model(row, dropout=stack.attention.kind == "unfused")  # flash kernels came with dropout off
+    notes = str(row.get("notes") or "")
+    nic = number(network, "scale_out_bytes_per_s")
+    return TrainingSetup(
+        model=model,
+        device=device,
+        stack=stack,
+        recipe=load_recipe(_recipe(row, stack)),
+        sequence=whole(row, "seq"),
+        global_batch=whole(row, "gbs"),
+        gpus_per_node=whole(network, "gpus_per_node"),
+        nic_bytes_per_s=nic,
+        shared_nics=_shares_nics(device, nic),
+        sequence_parallel=_sequence_parallel(row),
+        compiled="eager" not in notes,
+        tensor_mode="async" if "async TP" in notes else None,
+        reduce_bytes=2 if row.get("mp_mode") == "PURE" else None,
+        gather_backward=row.get("fsdp") != "SHARD_GRAD_OP",
+        nodes_limit=4 if model.latent is not None else None,
+    )
+
+
+def _sequence_parallel(row: Row) -> bool:
+    """Return whether norms are split over tp; where a row is silent, frameworks with sharded weights do so."""
+    stated = row.get("sequence_parallel")
+    return _sharded(row) if stated is None else bool(stated)
+
+
+def _recipe(row: Row, stack: Stack) -> str:
+    name = text(row, "precision").lower().split(" ")[0]
+    if name == "fp8" and stack.selective == "operators":
+        return "fp8-dynamic"  # compiled per-tensor scales are found in a pass of their own
+    return RECIPES.get(name, name)
+
+
+def _shares_nics(device: Device, nic: float) -> bool:
+    return device.fabric is not None and nic < SHARED_NIC_SHARE * device.fabric.nic_bytes_per_s
+
+
+def _sharded(row: Row) -> bool:
+    """Return whether weights are fully sharded."""
+    fsdp = row.get("fsdp")
+    return fsdp in ("FULL_SHARD", "SHARD_GRAD_OP") or (isinstance(fsdp, int) and fsdp > 1)
+
+
+def _designs(row: Row, stack: Stack) -> TrainingDesigns:
+    zero = row.get("zero")
+    if zero is None:
+        zero = 3 if _sharded(row) else int(stack.overlap.gradient == "window")
+    notes = str(row.get("notes") or "")
+    interleave = row.get("interleave") or (2 if "interleaved" in notes else 1)
+    return TrainingDesigns.of(
+        dp=whole(row, "dp"),
+        tp=whole(row, "tp"),
+        pp=whole(row, "pp"),
+        cp=whole(row, "cp") if row.get("cp") else 1,
+        ep=whole(row, "ep") if row.get("ep") else 1,
+        interleave=float(interleave),
+        micro_batch=whole(row, "mbs") if row.get("mbs") else 1,
+        zero_stage=float(zero),
+    )
+
+
+def _recompute(row: Row, setup: TrainingSetup, designs: TrainingDesigns) -> tuple[Recompute, bool]:
+    """Return what is run again, and whether the row states it; what is not stated is implied by memory."""
+    stated = str(row.get("recompute"))
+    known = "recalled" not in stated
+    if stated.startswith("full"):
+        return Recompute.of(1.0), known
+    if stated.startswith("selective"):
+        if setup.stack.selective == "operators":
+            return Recompute.of(0.0, **SAVED_OPERATORS), known
+        return Recompute.of(0.0, attention=1), known
+    if stated.startswith("none"):
+        return Recompute.of(0.0), known
+    return implied_recompute(setup, designs), False
+
+
+def _assumed(row: Row, stack: Stack, recompute_stated: bool) -> tuple[str, ...]:
+    """Return what a row leaves open, by field (the rules of primary rows)."""
+    found = []
+    if row.get("mbs") is None:
+        found.append("the micro-batch is not stated: 1 assumed")
+    if not recompute_stated:
+        found.append("recompute is not stated or recalled")
+    if isinstance(row.get("dims"), dict) and row["dims"].get("experts") and "recalled" in str(row.get("prov")):
+        found.append("the experts' dimensions are recalled")
+    if (row.get("cp") or 1) > 1 and not stack.context_stated:
+        found.append("the context-parallel schedule is not stated: balanced assumed")
+    if row.get("zero") == 3:
+        found.append("the overlap of sharded weights is not stated")
+    if UNDETERMINED in str(row.get("precision")):
+        found.append("the precision is not determined")
+    if UNCONFIRMED in str(row.get("notes")):
+        found.append("the configuration is not confirmed")
+    return tuple(found)

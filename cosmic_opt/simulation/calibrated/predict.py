@@ -1,0 +1,107 @@
+"""A prediction as it is shipped: the step, its terms, the memory, and how sure it is."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+import numpy as np
+
+from cosmic_opt.errors import SpecError
+from cosmic_opt.simulation.calibrated.job import TrainingDesigns, TrainingSetup
+from cosmic_opt.simulation.calibrated.memory import Footprint, footprint
+from cosmic_opt.simulation.calibrated.step import step_time
+from cosmic_opt.workloads.stack import Accuracy
+
+UNKNOWN_GROUP = "other"
+SPREAD = {"attention generation": 0.3, "host launches": 0.4, "overlap": 0.5, "release": 0.2}
+"""How far each hidden input moves the terms it rules: kernel generations differ by about a third, exposed traffic by
+half, releases of narrow-precision kernels by a fifth."""
+RECOMPUTE_SPREAD = 0.33
+"""Full recompute runs a third of the step's products again (Korthikanti 2022)."""
+RULED = {
+    "attention generation": ("attention",),
+    "host launches": ("host",),
+    "overlap": ("tensor_parallel", "context_parallel", "dispatch", "exchange", "sharding", "gradients"),
+    "release": ("matmul", "casts"),
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Prediction:
+    """One design's step.
+
+    Attributes:
+        step_s: Seconds; the sum of `terms` in their order, exactly.
+        memory: Bytes of the first pipeline stage.
+        group: The accuracy group whose p90 made `interval`.
+        hidden_input: The input that is usually not stated and moves this step most.
+        interval: Seconds (low, high) a measurement lies between nine times in ten.
+        extrapolates: What about this job lies outside what was measured.
+    """
+
+    step_s: float
+    terms: Mapping[str, float]
+    memory: Footprint
+    group: str
+    hidden_input: str
+    interval: tuple[float, float]
+    extrapolates: tuple[str, ...]
+
+
+def predict(
+    setup: TrainingSetup, designs: TrainingDesigns, accuracy: Accuracy, *, recompute_stated: bool = True
+) -> Prediction:
+    """Return the prediction of a single design; `step_time` predicts many.
+
+    Raises:
+        SpecError: `designs` holds more than one design.
+    """
+    if designs.tp.size != 1:
+        raise SpecError(f"{designs.tp.size} designs, expected one", hint="use step_time for many designs")
+    result = step_time(setup, designs)
+    terms = {name: float(value[0]) for name, value in result.terms.items()}
+    step_s = float(result.step_s[0])
+    group = accuracy_group(setup)
+    p90 = accuracy.p90.get(group, accuracy.p90[UNKNOWN_GROUP])
+    memory = footprint(setup, designs)
+    return Prediction(
+        step_s=step_s,
+        terms=terms,
+        memory=memory,
+        group=group,
+        hidden_input=_hidden_input(setup, terms, recompute_stated),
+        interval=(step_s / (1 + p90), step_s / max(1 - p90, 0.1)),
+        extrapolates=_extrapolates(setup, designs, memory, accuracy),
+    )
+
+
+def accuracy_group(setup: TrainingSetup) -> str:
+    """Return the group a job's accuracy is known for: its stack, and experts or width of its products."""
+    kind = "experts" if setup.model.experts is not None else setup.recipe.precision.replace("bf16", "fp16")
+    return f"{setup.stack.name} {kind}"
+
+
+def _hidden_input(setup: TrainingSetup, terms: Mapping[str, float], recompute_stated: bool) -> str:
+    total = sum(terms.values())
+    weights = {
+        name: SPREAD[name] * sum(terms.get(term, 0.0) for term in ruled) / total for name, ruled in RULED.items()
+    }
+    if setup.recipe.cast_bytes == 0:
+        weights["release"] /= 2  # products in 16 bits changed little between releases
+    if not recompute_stated:
+        weights["recompute"] = RECOMPUTE_SPREAD
+    return max(weights, key=lambda name: weights[name])
+
+
+def _extrapolates(
+    setup: TrainingSetup, designs: TrainingDesigns, memory: Footprint, accuracy: Accuracy
+) -> tuple[str, ...]:
+    found = [f"{part} constants of {setup.device.name} are another device's" for part in setup.device.extrapolates]
+    if np.any(designs.gpus > accuracy.most_gpus):
+        found.append(f"more than {accuracy.most_gpus:,} GPUs")
+    if setup.sequence > accuracy.most_tokens:
+        found.append(f"sequences longer than {accuracy.most_tokens:,} tokens")
+    if float(np.ravel(memory.states_bytes)[0]) > setup.device.memory_bytes:
+        found.append("weights and optimizer exceed the device's memory")
+    return tuple(found)
