@@ -1,9 +1,9 @@
 """What earlier searches proved about regions, for later searches in which the same regions occur.
 
-A region's bounds, and the value that nothing in it goes below, are functions of what the compiled search is given: the
-simulator's tables, the options, the region's prepared row, mask, limits and amount. A digest of that is the key, so
-whatever changed between two problems (a datum, a rule, an objective), a region is recognised exactly where the
-change does not reach it.
+The value that nothing in a region goes below is a function of what the compiled search is given: the simulator's
+tables, the options, the region's prepared row, mask, limits and amount. A digest of that is the key, so whatever
+changed between two problems (a datum, a rule, an objective), a region is recognised exactly where the change does not
+reach it.
 """
 
 from __future__ import annotations
@@ -11,7 +11,6 @@ from __future__ import annotations
 import hashlib
 from collections.abc import Sequence
 from dataclasses import dataclass, field
-from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -22,30 +21,20 @@ from cosmic_opt.simulation.analytical.tables import PhaseTables
 DIGEST_BYTES = 16
 
 
-class Proved(NamedTuple):
-    """Lower bounds on every member of a region: its ticks, its amount, and its value (at least their product)."""
-
-    ticks: int
-    amount: int
-    value: int
-
-
 @dataclass
 class RegionMemo:
-    """Grows with every search it is given to."""
+    """Exact lower bounds on the value of every member of a region; grows with every search it is given to."""
 
-    proved: dict[bytes, Proved] = field(default_factory=dict)
+    least: dict[bytes, int] = field(default_factory=dict)
 
-    def recall(self, keys: Sequence[bytes]) -> list[Proved | None]:
-        """Return what is known of each region."""
-        return [self.proved.get(key) for key in keys]
+    def recall(self, keys: Sequence[bytes]) -> list[int]:
+        """Return what is known of each region, 0 where nothing is."""
+        return [self.least.get(key, 0) for key in keys]
 
-    def learn(self, keys: Sequence[bytes], found: Sequence[Proved]) -> None:
-        """Keep what a search proved; of two values of one region the higher."""
-        for key, new in zip(keys, found, strict=True):
-            old = self.proved.get(key)
-            if old is None or old.value < new.value:
-                self.proved[key] = new
+    def learn(self, keys: Sequence[bytes], values: Sequence[int]) -> None:
+        """Keep what a search proved; of two bounds of one region the higher."""
+        for key, value in zip(keys, values, strict=True):
+            self.least[key] = max(value, self.least.get(key, 0))
 
 
 def shared_digest(tables: PhaseTables, options: kernel.Options, limit_ticks: int) -> bytes:
