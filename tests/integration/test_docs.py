@@ -3,26 +3,15 @@
 from __future__ import annotations
 
 import re
-import shlex
-from pathlib import Path
 
 import pytest
 import typer.main
 
 from cosmic_opt.cli.main import build_app
-from tests.integration.pages import guides
+from tests.integration.pages import DOCS, Shown, guides, masked, shown_in
 from tests.unit.cli.running import run
 
-DOCS = Path(__file__).resolve().parents[2] / "docs"
 TABLE1 = "cosmic/table1-1024"
-MASKS = ((r"(counted by \w+ in) \S+ s", r"\1 T"), (r"(designs scored,) \S+ s;", r"\1 T;"))
-
-
-def masked(text: str) -> str:
-    """Return text without the seconds that this run took."""
-    for pattern, shown in MASKS:
-        text = re.sub(pattern, shown, text)
-    return text.rstrip()
 
 
 def blocks(page: str, language: str) -> list[str]:
@@ -42,38 +31,15 @@ def rows(page: str, header: str) -> list[list[str]]:
     return found
 
 
-def test_every_command_of_the_quickstart_prints_what_the_page_shows(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.chdir(tmp_path)
-    (instance,) = blocks("quickstart.md", "yaml")
-    Path("my-cluster.yaml").write_text(instance, encoding="utf-8")
-    consoles = blocks("quickstart.md", "console")
-    assert len(consoles) >= 6
-    for console in consoles:
-        line, _, expected = console.partition("\n")
-        assert line.startswith("$ cosmic-opt ")
-        done = run(*shlex.split(line.removeprefix("$ cosmic-opt ")))
-        assert masked(done.out) == masked(expected), line
-
-
-def readme_commands() -> list[str]:
-    """Return each command of the README with the output it shows, if any."""
-    consoles = blocks("../README.md", "console")
-    return [command for console in consoles for command in console.split("$ cosmic-opt ")[1:]]
-
-
-@pytest.mark.parametrize("command", readme_commands())
-def test_a_command_of_the_readme_runs_and_prints_what_it_shows(command: str) -> None:
-    line, _, expected = command.partition("\n")
-    done = run(*shlex.split(line))
-    assert done.code == 0, done.err
-    if expected.strip():
-        assert masked(done.out) == masked(expected)
+@pytest.mark.parametrize("shown", shown_in("../README.md"), ids=lambda shown: shown.command)
+def test_a_command_of_the_readme_runs_and_prints_what_it_shows(shown: Shown) -> None:
+    output = shown.ran()
+    if shown.output.strip():
+        assert masked(output) == masked(shown.output)
 
 
 def test_the_readme_shows_the_output_of_the_main_job() -> None:
-    assert any("proved optimal" in command for command in readme_commands())
+    assert any("proved optimal" in shown.output for shown in shown_in("../README.md"))
 
 
 def test_the_python_of_the_readme_runs(capsys: pytest.CaptureFixture[str]) -> None:
@@ -98,7 +64,7 @@ def test_each_refused_rule_of_the_page_is_refused_with_a_hint(rule: str, why: st
 def test_the_quantities_of_the_page_are_those_of_an_instance() -> None:
     from cosmic_opt.api import Problem
 
-    quantities = Problem.load(TABLE1).parameter_set.quantities
+    quantities = Problem.load("cosmic/placement-gpt3-175b-system2").scope("filling_order").parameter_set.quantities
     table = {name.strip("`"): unit for name, unit, _ in rows("rule-language.md", "| quantity | unit")}
     symbols = {"byte": "B", "byte/s": "B/s", "dollar": "$", "picosecond": "ps", "1": "1"}
     assert {name: symbols[unit] for name, unit in table.items()} == {n: q.unit.value for n, q in quantities.items()}

@@ -4,15 +4,17 @@ from pathlib import Path
 
 import pytest
 
-from tests.integration.pages import guides, masked, shown_in
+from tests.integration.pages import QUICKSTART, guides, masked, prepare, shown_in
 
 
-@pytest.mark.parametrize("page", guides())
+@pytest.mark.parametrize("page", [QUICKSTART, *guides()])
 def test_the_commands_of_a_guide_print_what_the_page_shows(
     page: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.chdir(tmp_path)
+    prepare(page, tmp_path)
     commands = shown_in(page)
     assert commands
     for shown in commands:
-        assert masked(shown.ran()) == masked(shown.output), shown.command
+        output = shown.ran()
+        assert masked(output) == masked(shown.output), shown.command

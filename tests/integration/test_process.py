@@ -28,7 +28,7 @@ def run(*arguments: str, **options: str) -> subprocess.CompletedProcess[str]:
     )
 
 
-@pytest.mark.parametrize("arguments", [("count", TABLE1), ("list",), ("validate", TABLE1), ("sample", TABLE1)])
+@pytest.mark.parametrize("arguments", [("count", TABLE1), ("list",), ("sample", TABLE1)])
 def test_exact_answers_load_no_heavy_library(arguments: tuple[str, ...]) -> None:
     program = (
         "import sys, json\nfrom cosmic_opt.cli.main import main\n"
