@@ -121,7 +121,7 @@ def problems(draw: st.DrawFn) -> Problem:
 def test_every_claim_on_a_generated_problem_is_what_all_designs_say(limit: int) -> None:
     seen: set[str] = set()
 
-    @settings(derandomize=True, deadline=None, max_examples=60, suppress_health_check=list(HealthCheck))
+    @settings(derandomize=True, deadline=None, max_examples=40, suppress_health_check=list(HealthCheck))
     @given(problems())
     def check(problem: Problem) -> None:
         assume(1 < problem.feasible.size <= 3000)
