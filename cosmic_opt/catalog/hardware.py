@@ -40,11 +40,13 @@ ATTENTION_KEYS = (
 FABRIC_TIMES = ("base", "hop", "startup", "inter_node", "inter_node_doubling")
 FABRIC_FITTED = ("base", "hop", "efficiency", "startup")
 FABRIC_KEYS = (
-    *("like", "source", "link", "gpus_per_domain", *FABRIC_TIMES, "efficiency", "in_switch_fraction"),
+    *("source", "link", "gpus_per_domain", *FABRIC_TIMES, "efficiency", "in_switch_fraction"),
     *("all_to_all_copy", "peer_share", "nic", "nic_efficiency", "rail_parallel"),
 )
 KIND_KEYS = ("latency", "hop", "startup", "copy")
-MOST_LIKE = 4
+LINKS = ("refines", "like")
+"""A section may refine that of a shipped file of the same device, or be like another device's."""
+MOST_LINKS = 4
 
 
 def load_device(name: str, *, where: Where | None = None) -> Device:
@@ -105,10 +107,13 @@ def _root(path: Path) -> Entry:
 
 @dataclass(frozen=True)
 class _Chain:
-    """A section of a device and the same section of the devices it is like, nearest first."""
+    """A section of a device and the same section of the devices it refers to, nearest first.
+
+    The first `same` sections belong to the device itself: its file, and the shipped one that it refines.
+    """
 
     sections: tuple[Mapping[str, Entry], ...]
-    devices: tuple[str, ...]
+    same: int
 
     def find(self, key: str, group: str | None = None) -> Entry | None:
         """Return the nearest entry of a key, in a group of the section if one is named."""
@@ -129,27 +134,26 @@ class _Chain:
 
     def own(self, keys: tuple[str, ...], group: str | None = None) -> bool:
         """Tell whether the device itself gives all of these constants."""
-        fields = self.sections[0]
-        if group is not None:
-            fields = fields[group].mapping() if group in fields else {}
-        return all(key in fields for key in keys)
+        mine = _Chain(self.sections[: self.same], self.same)
+        return all(mine.find(key, group) is not None for key in keys)
 
 
 def _chain(root: Entry, section: str, keys: tuple[str, ...]) -> _Chain:
     fields = root.mapping()
-    sections, devices = [], [fields["name"].text()]
+    sections, same = list[Mapping[str, Entry]](), 0
     while True:
-        here = fields[section].fields(required=("source",), optional=keys)
+        here = fields[section].fields(required=("source",), optional=(*LINKS, *keys))
         sections.append(here)
-        if "like" not in here:
-            return _Chain(tuple(sections), tuple(devices))
-        like = here["like"].text()
-        if like not in shared_names("devices") or len(sections) > MOST_LIKE:
-            raise here["like"].fail(f"no device {like!r} to inherit from", nearest(like, shared_names("devices")))
-        fields = _root(data_root() / "instances" / "_devices" / f"{like}.yaml").mapping()
-        devices.append(like)
+        same = same or (0 if "refines" in here else len(sections))
+        link = next((here[key] for key in LINKS if key in here), None)
+        if link is None:
+            return _Chain(tuple(sections), same)
+        name = link.text()
+        if name not in shared_names("devices") or len(sections) > MOST_LINKS:
+            raise link.fail(f"no device {name!r} to refer to", nearest(name, shared_names("devices")))
+        fields = _root(data_root() / "instances" / "_devices" / f"{name}.yaml").mapping()
         if section not in fields:
-            raise here["like"].fail(f"{like!r} has no {section!r} section", "name a device that has one")
+            raise link.fail(f"{name!r} has no {section!r} section", "name a device that has one")
 
 
 def _read(path: Path) -> Device:
@@ -160,7 +164,7 @@ def _read(path: Path) -> Device:
     )
     if "kernels" not in fields:
         raise root.fail("the device has no kernel constants", "give it a 'kernels:' section, see a100-80")
-    kernels = _chain(root, "kernels", ("like", "source", "sms", "power_w", "cache", "peaks", "gemm", "attention"))
+    kernels = _chain(root, "kernels", ("source", "sms", "power_w", "cache", "peaks", "gemm", "attention"))
     fabric = _chain(root, "fabric", FABRIC_KEYS) if "fabric" in fields else None
     extrapolates = [group for group, keys in GROUPS.items() if not kernels.own(keys, "gemm")]
     if not kernels.own(ATTENTION_KEYS, "attention"):
@@ -210,8 +214,8 @@ def _seconds(entry: Entry) -> float:
 def _peaks(bf16: Entry, kernels: _Chain) -> Mapping[str, float]:
     """Return dense peaks; 16-bit formats share the file's `peak`, others are the device's own only."""
     peaks = {name: float(positive(bf16, Unit.FLOP_PER_S)) for name in ("bf16", "fp16")}
-    own = kernels.sections[0].get("peaks")
-    for name, entry in (own.mapping() if own is not None else {}).items():
+    mine = (fields["peaks"].mapping() for fields in kernels.sections[: kernels.same] if "peaks" in fields)
+    for name, entry in next(mine, {}).items():
         if name not in OPERAND_BYTES:
             raise entry.fail(f"unknown precision {name!r}", nearest(name, OPERAND_BYTES))
         peaks[name] = float(positive(entry, Unit.FLOP_PER_S))

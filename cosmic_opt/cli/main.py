@@ -13,6 +13,7 @@ from typing import Annotated
 import typer
 
 from cosmic_opt.cli import (
+    calibrate,
     collective,
     compare,
     count,
@@ -70,6 +71,7 @@ def build_app() -> typer.Typer:
         pareto,
         collective,
         validation,
+        calibrate,
         verify,
     ):
         group.add(app)

@@ -20,14 +20,13 @@ METRICS = ("time_s", "bus_bandwidth_gb_s")
 
 def predict_collective_row(row: Row) -> Outcome:
     """Return the time of a collective in seconds, or its bus bandwidth in GB/s as nccl-tests defines it."""
-    kind = text(row, "collective")
-    kind = KINDS.get(kind, kind)
+    kind = kind_of(row)
     if text(row, "gpu") == "not stated":
         raise SpecError("the GPU is not stated", hint="name the GPU")
-    device = _device(row)
+    device = device_of(row)
     fabric = _fabric(row, device)
     gpus, size = whole(row, "gpus"), number(row, "size_bytes")
-    local = _local(row, gpus)
+    local = local_ranks(row, gpus)
     metric = row.get("metric", METRICS[0])
     if metric not in METRICS:
         raise SpecError(f"unknown metric {metric!r}", hint=f"known: {', '.join(METRICS)}")
@@ -40,7 +39,7 @@ def predict_collective_row(row: Row) -> Outcome:
             size,
             gpus_per_node=min(local, fabric.gpus_per_domain),
             nic_bytes_per_s=nic,
-            in_switch=_in_switch(row),
+            in_switch=in_switch_of(row),
         )
     )
     predicted = seconds
@@ -50,7 +49,13 @@ def predict_collective_row(row: Row) -> Outcome:
     return Outcome(predicted, note, kind + where, device.name, gpus, primary)
 
 
-def _device(row: Row) -> Device:
+def kind_of(row: Row) -> str:
+    """Return the kind of collective in our spelling."""
+    kind = text(row, "collective")
+    return KINDS.get(kind, kind)
+
+
+def device_of(row: Row) -> Device:
     """Return the device of a row: the board for its topology where one is known under both."""
     gpu = text(row, "gpu")
     both = f"{gpu}, {row['topology']}" if isinstance(row.get("topology"), str) else gpu
@@ -68,14 +73,14 @@ def _fabric(row: Row, device: Device) -> FabricConstants:
     return fabric
 
 
-def _local(row: Row, gpus: int) -> int:
+def local_ranks(row: Row, gpus: int) -> int:
     """Return how many ranks share a host."""
     if "gpus_per_node" in row:
         return min(gpus, whole(row, "gpus_per_node"))
     return max(1, gpus // whole(row, "nodes")) if "nodes" in row else gpus
 
 
-def _in_switch(row: Row) -> bool | None:
+def in_switch_of(row: Row) -> bool | None:
     """Return whether the row allows reduction in the switch; a library run as a ring does not."""
     if isinstance(row.get("nvls"), bool):
         return bool(row["nvls"])

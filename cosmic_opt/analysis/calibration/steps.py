@@ -1,0 +1,101 @@
+"""A user's own measured steps: three constants of their cluster, refined after kernels and collectives.
+
+These rows are end to end: a device refined on them no longer predicts them independently, and its file says so.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+
+import numpy as np
+from numpy.typing import NDArray
+
+from cosmic_opt.analysis.calibration.constants import Constant
+from cosmic_opt.analysis.calibration.fit import (
+    Calibration,
+    FitError,
+    Residual,
+    changes_of,
+    solve,
+    summary,
+)
+from cosmic_opt.analysis.validation.kinds import Row, number, text
+from cosmic_opt.analysis.validation.training import predict_training
+from cosmic_opt.analysis.validation.training_rows import read_row
+from cosmic_opt.catalog.hardware import load_device
+from cosmic_opt.errors import SpecError, Where
+from cosmic_opt.simulation.calibrated.step import step_time
+from cosmic_opt.system.hardware import Device
+
+GROUP = "steps"
+NOISE = 0.05
+REFINED: tuple[Constant, ...] = (
+    Constant("gemm.sustained.bf16", GROUP, 0.1),
+    Constant("fabric.efficiency", GROUP, 0.1),
+    Constant("fabric.nic_efficiency", GROUP, 0.3),
+)
+"""What differs between clusters of one device: the clock a long run keeps, and how well links and NICs are used."""
+
+
+@dataclass(frozen=True, slots=True)
+class _Step:
+    """One measured step: seconds, and seconds the model gives on a device."""
+
+    id: str
+    measured_s: float
+    predict_s: Callable[[Device], float]
+
+
+def refine(device: Device, rows: Sequence[Row], *, where: Where) -> Calibration:
+    """Return the device with the constants of `REFINED` fitted to measured training steps.
+
+    Raises:
+        SpecError: a row that is no training step of this device, or cannot be predicted. The error names the row.
+    """
+    steps = []
+    for index, row in enumerate(rows):
+        name = str(row.get("id", f"row {index + 1}"))
+        try:
+            steps.append(_step(name, row, device))
+        except SpecError as error:
+            raise SpecError(error.message, where=Where(where.file, key=name), hint=error.hint) from None
+    measured = np.array([step.measured_s for step in steps])
+
+    def predicted(candidate: Device) -> NDArray[np.float64]:
+        return np.array([step.predict_s(candidate) for step in steps])
+
+    constants = tuple(constant for constant in REFINED if device.fabric is not None or "fabric" not in constant.path)
+    fitted = solve(device, constants, lambda candidate: np.log(predicted(candidate) / measured) / NOISE)
+    before, after = (predicted(each) / measured - 1 for each in (device, fitted))
+    return Calibration(
+        device=fitted,
+        changes=changes_of(device, fitted, constants),
+        errors=(FitError(GROUP, False, len(steps), summary(before), summary(after)),),
+        residuals=tuple(
+            Residual(step.id, GROUP, float((1 + new) * step.measured_s), step.measured_s, float(old), float(new))
+            for step, old, new in zip(steps, before, after, strict=True)
+        ),
+        fitted=len(steps),
+        left_out={},
+    )
+
+
+def _step(name: str, row: Row, device: Device) -> _Step:
+    """Return a row as seconds of a step, whatever metric it has: a rate is inversely proportional to the step."""
+    if "kernel" in row or "collective" in row:
+        raise SpecError("this is no measured step", hint="kernels and collectives go to --rows")
+    stated_row = {**row, "gpu": row.get("gpu", device.name)}
+    if load_device(text(stated_row, "gpu")).name != device.name:
+        raise SpecError(f"the row is of {stated_row['gpu']!r}", hint=f"give steps of {device.name!r}")
+    job, outcome = read_row(stated_row), predict_training(stated_row)
+    value = number(row, "value")
+    assert outcome.predicted is not None, "a training row is predicted or refused"
+    stated = float(step_time(job.setup, job.designs).step_s[0])
+    ratio = outcome.predicted / value
+    measured_s = stated / ratio if row.get("metric") == "step_time_s" else stated * ratio
+
+    def predict_s(candidate: Device) -> float:
+        return float(step_time(replace(job.setup, device=candidate), job.designs).step_s[0])
+
+    return _Step(name, measured_s, predict_s)

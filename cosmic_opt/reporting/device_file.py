@@ -1,0 +1,112 @@
+"""A fitted device as a device file: only the groups of constants that were fitted, with their provenance."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+from cosmic_opt.analysis.calibration import FitError
+from cosmic_opt.system.hardware import Device, RooflineConstants
+
+DIGITS = 5
+
+
+def device_file(device: Device, fitted: Sequence[str], *, provenance: str, errors: Sequence[FitError]) -> str:
+    """Return the text of a device file that refines the shipped file of `device`; its name starts with that name.
+
+    `fitted` holds the paths of the constants that moved; a group without any is left to the shipped file.
+    """
+    lines = [
+        f"# {device.name}, calibrated.",
+        *(f"#   {_error_line(error)}" for error in errors),
+        "schema: cosmic-opt/device@1",
+        f"name: {device.name}-calibrated",
+        f"peak: {_plain(device.peak('bf16') / 1e12)} TFLOPS",
+        f"memory_bandwidth: {_plain(device.memory_bytes_per_s / 1e9)} GB/s",
+        f"memory_capacity: {_plain(device.memory_bytes / 1e9)} GB",
+        "source:",
+        *(f"  {key}: {_quoted(f'as {device.name}')}" for key in ("peak", "memory_bandwidth", "memory_capacity")),
+        "kernels:",
+        f"  refines: {device.name}",
+        *_kernels(device, fitted),
+        f"  source: {_quoted(provenance)}",
+    ]
+    if device.fabric is not None:
+        lines += ["fabric:", f"  refines: {device.name}", *_fabric(device, fitted)]
+        lines.append(f"  source: {_quoted(provenance)}")
+    return "\n".join(lines) + "\n"
+
+
+def _kernels(device: Device, fitted: Sequence[str]) -> list[str]:
+    gemm, attention, lines = device.gemm, device.attention, list[str]()
+    if any(path.startswith("gemm.") for path in fitted):
+        lines.append("  gemm:")
+    if any(path.startswith(("gemm.simple", "gemm.tile")) for path in fitted):
+        lines += [f"    simple: {_roofline(gemm.simple)}", f"    tile: {_roofline(gemm.tile)}"]
+    if any(path.startswith("gemm.sustained") for path in fitted):
+        lines.append(f"    sustained: {_flow({key: _plain(value) for key, value in gemm.sustained.items()})}")
+    if any(path.startswith("attention.") for path in fitted):
+        constants = {
+            "efficiency": _plain(attention.efficiency),
+            "prefill_launch": _time(attention.prefill_launch_s),
+            "prologue_tokens": _plain(attention.prologue_tokens),
+            "tile_rows": str(attention.tile_rows),
+            "decode_launch": _time(attention.decode_launch_s),
+            "decode_doubling": _time(attention.decode_doubling_s),
+            "decode_memory_fraction": _plain(attention.decode_memory_fraction),
+            "cache_gain": _plain(attention.cache_gain),
+        }
+        lines.append(f"  attention: {_flow(constants)}")
+    return lines
+
+
+def _fabric(device: Device, fitted: Sequence[str]) -> list[str]:
+    fabric = device.fabric
+    if fabric is None or not any(path.startswith("fabric.") for path in fitted):
+        return []
+    constants = {
+        "base": _time(fabric.base_s),
+        "hop": _time(fabric.hop_s),
+        "efficiency": _plain(fabric.efficiency),
+        "startup": _time(fabric.startup_s),
+        "nic_efficiency": _plain(fabric.nic_efficiency),
+    }
+    if fabric.in_switch_fraction is not None:
+        constants["in_switch_fraction"] = _plain(fabric.in_switch_fraction)
+    return [f"  {key}: {value}" for key, value in constants.items()]
+
+
+def _roofline(constants: RooflineConstants) -> str:
+    return _flow(
+        {
+            "efficiency": _plain(constants.efficiency),
+            "memory_fraction": _plain(constants.memory_fraction),
+            "launch": _time(constants.launch_s),
+            "knee": _plain(constants.knee),
+            "throttle": _plain(constants.throttle),
+        }
+    )
+
+
+def _flow(items: Mapping[str, str]) -> str:
+    return "{" + ", ".join(f"{key}: {value}" for key, value in items.items()) + "}"
+
+
+def _plain(value: float) -> str:
+    """Return a number without an exponent, which YAML would read as text."""
+    shown = f"{value:.{DIGITS}g}"
+    return shown if "e" not in shown else f"{value:.12f}".rstrip("0").rstrip(".")
+
+
+def _time(seconds: float) -> str:
+    return f"{_plain(seconds * 1e6)} us"
+
+
+def _quoted(text: str) -> str:
+    cleaned = "".join(character if character.isprintable() else " " for character in text)
+    return '"' + cleaned.replace("\\", "/").replace('"', "'") + '"'
+
+
+def _error_line(error: FitError) -> str:
+    rows = f"{error.rows} rows held out" if error.held_out else f"{error.rows} rows"
+    before, after = (" / ".join(f"{100 * value:.1f}" for value in values) for values in (error.before, error.after))
+    return f"{error.group}, {rows}: error % signed / absolute / p90 {before} before, {after} after"
