@@ -50,6 +50,7 @@ JOB: Mapping[str, Datum] = {
     "recompute": Datum(choices=RECOMPUTE, why="what backward runs again instead of keeping it"),
     "zero_stage": Datum(low=0, high=3, why="what is sharded over dp and sp"),
     "sequence_parallel": Datum(low=0, high=1, why="norms and residuals split over tp"),
+    "interleave": Datum(high=10**6, why="pieces of consecutive layers that every pipeline stage is cut in"),
     "attention_kernel": Datum(choices=ATTENTION_KERNELS, why="flash keeps no attention scores"),
     "causal_half": Datum(low=0, high=1, why="causal attention computes half the square"),
     "overlap_gradients": Datum(low=0, high=1, why="gradient collectives run behind the backward pass"),
@@ -66,7 +67,18 @@ SYSTEM: Mapping[str, Datum] = {
 LATENCY = Datum(Unit.TIME, low=0, high=10**15, why="latency of one hop of a dimension")
 KNOBS: Mapping[str, Datum] = {
     **{name: Datum(high=10**9) for name in ("dp", "tp", "pp", "sp", "chunks", "npus_per_dim")},
-    **{name: JOB[name] for name in ("micro_batch", "recompute", "zero_stage")},
+    **{
+        name: JOB[name]
+        for name in (
+            "micro_batch",
+            "recompute",
+            "zero_stage",
+            "sequence_parallel",
+            "interleave",
+            "overlap_gradients",
+            "overlap_weights",
+        )
+    },
     "weight_sharded": Datum(low=0, high=1),
     "bandwidth": Datum(Unit.BYTES_PER_S),
     "latency": LATENCY,

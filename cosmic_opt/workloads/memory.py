@@ -19,6 +19,7 @@ from cosmic_opt.workloads.transformer import Transformer
 
 _LOGIT_BYTES = 4  # the loss keeps logits in fp32 (Korthikanti 2022, section 4.3)
 _MASK_BYTES = 1  # a dropout mask
+_JOB_COLUMNS = ("zero_stage", "micro_batch", "recompute", "sequence_parallel", "interleave")
 _GATHERED_LAYERS = 2  # ZeRO-3 holds the layer in use and the next one, prefetched
 
 
@@ -59,12 +60,14 @@ class Designs:
     zero_stage: IntArray
     micro_batch: IntArray
     recompute: NDArray[np.str_]
+    sequence_parallel: IntArray
+    interleave: IntArray
 
     @classmethod
     def of(cls, job: TrainingJob, columns: Mapping[str, Values]) -> Designs:
         """Take `columns`, and the job's value (degrees: 1) for every name that is not a column."""
         fixed: dict[str, object] = dict.fromkeys(("dp", "tp", "pp", "sp"), 1)
-        fixed |= {name: getattr(job, name) for name in ("zero_stage", "micro_batch", "recompute")}
+        fixed |= {name: getattr(job, name) for name in _JOB_COLUMNS}
         values = [np.asarray(columns.get(field.name, fixed[field.name])) for field in fields(cls)]
         return cls(*np.broadcast_arrays(*values))
 
@@ -92,14 +95,15 @@ def layer_activation_bytes(workload: Transformer, job: TrainingJob, designs: Des
     tokens = designs.tokens(job)
     stored = _stored_bytes(workload, job, designs)
     scores = np.where(designs.recompute == "none", _score_bytes(workload, job, designs), 0)
-    full = _replicated(job, designs, workload.hidden * job.bytes_per_activation)
+    full = _replicated(designs, workload.hidden * job.bytes_per_activation)
     return np.where(designs.recompute == "full", tokens * full, tokens * stored + scores)
 
 
 def memory_per_npu(workload: Transformer, job: TrainingJob, designs: Designs) -> MemoryBreakdown:
     """Return the footprint of the worst pipeline stage under the 1F1B schedule.
 
-    Stage i of pp keeps min(m, pp - i) of the m micro-batches in flight (Narayanan 2021, section 2.2). Only
+    Stage i of pp keeps min(m, pp - i) of the m micro-batches in flight; of v interleaved pieces it keeps
+    min(m v, 2 (pp - 1 - i) + (v - 1) pp + 1) passes of one piece each (Narayanan 2021, section 2.2). Only
     the first, the second, the earliest with a left-over layer and the last stage can be the worst: any other
     has the layers of one of these and no more micro-batches in flight.
 
@@ -129,16 +133,22 @@ def stage_memory(workload: Transformer, job: TrainingJob, designs: Designs, stag
     held += np.where(stage == 0, _embedding_share(workload, designs), 0)
     held += np.where(is_last, _head_share(workload, designs, alone=stage > 0), 0)
 
-    in_flight = np.minimum(designs.micro_batches(job), designs.pp - stage)
     return MemoryBreakdown(
         weights_bytes=_sharded(held * job.bytes_per_weight, designs, _weights_sharded(job, designs)),
         gradients_bytes=_sharded(held * job.bytes_per_gradient, designs, _gradients_sharded(job, designs)),
         optimizer_bytes=_sharded(held * job.bytes_per_optimizer_state, designs, designs.zero_stage >= 1),
-        activations_bytes=layers * in_flight * layer_activation_bytes(workload, job, designs),
+        activations_bytes=_layers_kept(job, designs, stage, layers) * layer_activation_bytes(workload, job, designs),
         head_bytes=np.where(is_last, _head_bytes(workload, job, designs), 0),
         workspace_bytes=_workspace_bytes(workload, job, designs, layers),
         worst_stage=stage,
     )
+
+
+def _layers_kept(job: TrainingJob, designs: Designs, stage: IntArray, layers: IntArray) -> IntArray:
+    """Layers of a stage times the micro-batches whose activations each keeps."""
+    batches, pieces, after = designs.micro_batches(job), designs.interleave, designs.pp - 1 - stage
+    passes = np.where(pieces > 1, 2 * after + (pieces - 1) * designs.pp + 1, after + 1)
+    return _ceil_div(layers * np.minimum(batches * pieces, passes), pieces)
 
 
 def check_range(workload: Transformer, job: TrainingJob) -> None:
@@ -214,7 +224,7 @@ def _stored_bytes(workload: Transformer, job: TrainingJob, designs: Designs) -> 
     """Bytes per token of a layer without recompute, the scores aside."""
     whole, split = _stored_elements(workload)
     masks = 2 * workload.hidden * _MASK_BYTES if workload.dropout else 0
-    replicated = _replicated(job, designs, whole * job.bytes_per_activation + masks)
+    replicated = _replicated(designs, whole * job.bytes_per_activation + masks)
     return replicated + _ceil_div(split * job.bytes_per_activation, designs.tp)
 
 
@@ -227,17 +237,17 @@ def _score_bytes(workload: Transformer, job: TrainingJob, designs: Designs) -> I
     return designs.tokens(job) * _ceil_div(job.sequence * workload.heads * per_score, designs.tp)
 
 
-def _replicated(job: TrainingJob, designs: Designs, bytes_per_token: int) -> IntArray:
+def _replicated(designs: Designs, bytes_per_token: int) -> IntArray:
     """Bytes every tp rank keeps, or its share of them with sequence parallelism."""
     whole = np.full_like(designs.tp, bytes_per_token)
-    return _ceil_div(whole, designs.tp) if job.sequence_parallel else whole
+    return np.where(designs.sequence_parallel > 0, _ceil_div(whole, designs.tp), whole)
 
 
 def _head_bytes(workload: Transformer, job: TrainingJob, designs: Designs) -> IntArray:
     """4 s b h (1 + v/h) / t with sequence parallelism (Korthikanti 2022, section 4.3); one micro-batch."""
     predictions = designs.micro_batch if workload.is_vision else designs.tokens(job)
     logits = predictions * _ceil_div(workload.outputs * _LOGIT_BYTES, designs.tp)
-    inputs = _replicated(job, designs, 2 * workload.hidden * job.bytes_per_activation)
+    inputs = _replicated(designs, 2 * workload.hidden * job.bytes_per_activation)
     return designs.tokens(job) * inputs + logits
 
 

@@ -27,6 +27,7 @@ class TrainingJob:
             stay whole while micro-batches accumulate, and so do weights under a pipeline: traffic then runs once
             a step, which is how frameworks combine them.
         sequence_parallel: 1 if norms and residuals are split over tp too (Korthikanti 2022), else 0.
+        interleave: Pieces that every pipeline stage is cut in, each with a share of its layers (Narayanan 2021, 2.2).
         attention_kernel: "flash" keeps no attention scores; "unfused" keeps them.
         cosmic_layers: Layers COSMIC's own footprint counts (its `num_stacks`); nothing else uses it.
     """
@@ -37,6 +38,7 @@ class TrainingJob:
     recompute: str = "none"
     zero_stage: int = 0
     sequence_parallel: int = 0
+    interleave: int = 1
     attention_kernel: str = "flash"
     bytes_per_weight: int = 2
     bytes_per_gradient: int = 4
@@ -45,7 +47,7 @@ class TrainingJob:
     cosmic_layers: int = 4
 
     def __post_init__(self) -> None:
-        for name in ("global_batch", "sequence", "micro_batch", "cosmic_layers", "bytes_per_activation"):
+        for name in ("global_batch", "sequence", "micro_batch", "interleave", "cosmic_layers", "bytes_per_activation"):
             _require(getattr(self, name) >= 1, self, name, "it must be at least 1")
         for name in ("bytes_per_weight", "bytes_per_gradient", "bytes_per_optimizer_state"):
             _require(getattr(self, name) >= 0, self, name, "it must not be negative")

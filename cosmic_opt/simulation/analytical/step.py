@@ -1,6 +1,7 @@
 """Compiled: one training step from a prepared row and one option vector per dimension.
 
-Sources: pipeline, Narayanan 2021 (1F1B: the slowest stage works every micro-batch, every other one pass);
+Sources: pipeline, Narayanan 2021 (1F1B: the slowest stage works every micro-batch, every other one pass; a stage cut
+in v interleaved pieces waits a v-th of that and sends v times as often);
 tensor and sequence parallelism, Shoeybi 2019 and Korthikanti 2022; sharding, Rajbhandari 2020 (ZeRO).
 
 All arithmetic is integer and made of sums, products with counts, and maxima; exposures are subtracted only
@@ -70,7 +71,8 @@ def _ceiling(whole: IntArray, vectors: IntArray) -> float:
     for dim in range(vectors.shape[0]):
         for slot in range(vectors.shape[1]):
             network += vectors[dim, slot]
-    buckets = float(whole[Whole.MICRO_BATCHES] + whole[Whole.PP]) * (whole[Whole.LAYERS] + 2)
+    passes = float(whole[Whole.MICRO_BATCHES] + whole[Whole.PP])
+    buckets = passes * (whole[Whole.LAYERS] + whole[Whole.INTERLEAVE] + 2)
     ceiling: float = buckets * (3 * compute + 32 * whole[Whole.CHUNKS] * network)
     return ceiling
 
@@ -78,7 +80,7 @@ def _ceiling(whole: IntArray, vectors: IntArray) -> float:
 @jit
 def _step(whole: IntArray, vectors: IntArray, terms: IntArray) -> int:
     terms[:] = 0
-    pp = whole[Whole.PP]
+    pp, pieces = whole[Whole.PP], whole[Whole.INTERLEAVE]
     traffic = collect_traffic(whole, vectors)
     work = collect_work(whole, traffic)
     slowest, longest = 0, _stage_pass(whole, work, traffic, 0)
@@ -91,8 +93,8 @@ def _step(whole: IntArray, vectors: IntArray, terms: IntArray) -> int:
     ends = work.embed_forward + work.embed_backward + work.head_forward + work.head_backward
     every = whole[Whole.LAYERS] * (work.forward + work.backward) + ends
     if pp > 1:
-        every += 2 * pp * traffic.send
-    terms[Term.BUBBLE] = every - longest
+        every += 2 * pp * pieces * traffic.send
+    terms[Term.BUBBLE] = (every - longest + pieces - 1) // pieces
     fill_sharding(whole, work, traffic, terms)
     total: int = terms[0]
     for term in range(1, Term.COUNT):
@@ -102,12 +104,12 @@ def _step(whole: IntArray, vectors: IntArray, terms: IntArray) -> int:
 
 @jit
 def _stage_pass(whole: IntArray, work: Work, traffic: Traffic, stage: int) -> int:
-    """One micro-batch forward and backward through a stage; with a pipeline also one send each way."""
+    """One micro-batch forward and backward through a stage, and its sends: one each way per interleaved piece."""
     embed, head = ends_of(whole, stage)
     ticks: int = whole[Whole.LAYERS_FIRST + stage] * (work.forward + work.backward)
     ticks += embed * (work.embed_forward + work.embed_backward) + head * (work.head_forward + work.head_backward)
     if whole[Whole.PP] > 1:
-        ticks += 2 * traffic.send
+        ticks += 2 * whole[Whole.INTERLEAVE] * traffic.send
     return ticks
 
 
@@ -134,4 +136,4 @@ def _fill_pipeline(whole: IntArray, traffic: Traffic, stage: int, terms: IntArra
     gathers = 3 if recompute > 0 else 2
     terms[Term.SEQUENCE] = layers * (gathers * traffic.keys_gather + traffic.keys_reduce)
     if whole[Whole.PP] > 1:
-        terms[Term.SENDS] = batches * 2 * traffic.send
+        terms[Term.SENDS] = batches * 2 * whole[Whole.INTERLEAVE] * traffic.send

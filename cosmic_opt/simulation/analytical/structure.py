@@ -54,7 +54,7 @@ def prepare_row(
 @jit_inline
 def _valid(inputs: IntArray) -> bool:
     """Degrees, sizes and chunks are at least 1, codes and flags within their range."""
-    for scalar in (Scalar.DP, Scalar.TP, Scalar.PP, Scalar.SP, Scalar.MICRO_BATCH, Scalar.CHUNKS):
+    for scalar in (Scalar.DP, Scalar.TP, Scalar.PP, Scalar.SP, Scalar.MICRO_BATCH, Scalar.CHUNKS, Scalar.INTERLEAVE):
         if inputs[scalar] < 1:
             return False
     if not (0 <= inputs[Scalar.ZERO_STAGE] <= 3 and 0 <= inputs[Scalar.RECOMPUTE] <= FULL):
@@ -90,6 +90,7 @@ def _count(rates: Rates, inputs: IntArray, whole: IntArray) -> None:
     whole[Whole.SEQUENCE_PARALLEL] = inputs[Scalar.SEQUENCE_PARALLEL]
     whole[Whole.OVERLAP_GRADIENTS] = inputs[Scalar.OVERLAP_GRADIENTS]
     whole[Whole.OVERLAP_WEIGHTS] = inputs[Scalar.OVERLAP_WEIGHTS]
+    whole[Whole.INTERLEAVE] = inputs[Scalar.INTERLEAVE]
     whole[Whole.VOCABULARY_PARALLEL] = rates.vocabulary_parallel
     least = rates.layers // pp
     extra = rates.layers - least * pp

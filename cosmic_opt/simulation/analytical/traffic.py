@@ -68,7 +68,7 @@ def collect_traffic(whole: IntArray, vectors: IntArray) -> Traffic:
         tensor_gather=tensor[1],
         keys_gather=_one_way(vectors, Slot.SEQUENCE_DOWN, Slot.SEQUENCE_DOWN_LATENCY, chunks),
         keys_reduce=_one_way(vectors, Slot.SEQUENCE_UP, Slot.SEQUENCE_UP_LATENCY, chunks),
-        send=_send(vectors),
+        send=_send(vectors, whole[Whole.INTERLEAVE] > 1),
         layer_reduce=layer[0],
         layer_gather=layer[1],
         embed_reduce=embed[0],
@@ -118,13 +118,16 @@ def _up_and_down(vectors: IntArray, slots: tuple[int, int, int, int], chunks: in
 
 
 @jit_inline
-def _send(vectors: IntArray) -> int:
-    """The worst pair of neighbouring stages: back in the dimensions that carry, one step in the next."""
+def _send(vectors: IntArray, around: bool) -> int:
+    """The worst pair of neighbouring stages: back in the dimensions that carry, one step in the next.
+
+    Interleaved stages also send `around`, from the last to the first.
+    """
     carried = worst = 0
     for dim in range(vectors.shape[0]):
         worst = max(worst, carried + vectors[dim, Slot.SEND_STEP])
         carried += vectors[dim, Slot.SEND_CARRY]
-    return worst
+    return max(worst, carried) if around else worst
 
 
 @jit_inline

@@ -47,6 +47,7 @@ class Design:
     sequence_parallel: int = 0
     overlap_gradients: int = 1
     overlap_weights: int = 1
+    interleave: int = 1
     order: str = "tp_sp_dp_pp"
     extent: tuple[tuple[int, ...], ...] = ()
     """Free extents by group (tp, sp, dp, pp) and dimension; they stand instead of the order."""
@@ -166,7 +167,7 @@ class Reference:
         if design.sequence_parallel:
             payload /= design.tp
         worst = 0
-        for stage in range(design.pp - 1):
+        for stage in range(design.pp - 1 if design.interleave == 1 else design.pp):
             ticks, rest = 0, stage
             for dim, extent in enumerate(self.extents[3]):
                 if extent == 1:
@@ -237,7 +238,7 @@ class Reference:
                 self.kernels(ends["head"].backward) + text * reduce,
             ),
         }
-        sends = 2 * self.send()
+        sends = 2 * design.interleave * self.send()
         jobs = [self.jobs(stage) for stage in range(design.pp)]
         passes = [sum(sum(work[job]) for job in stage_jobs) + sends for stage_jobs in jobs]
         slowest = passes.index(max(passes))
@@ -252,7 +253,7 @@ class Reference:
             "tensor-parallel communication": m * (layers * tensor_calls + text * len(end_jobs)) * (reduce + gather),
             "sequence-parallel communication": m * layers * (key_calls * keys_gather + keys_reduce),
             "pipeline sends": m * sends,
-            "pipeline bubble": sum(passes) - max(passes),
+            "pipeline bubble": ceil((sum(passes) - max(passes)) / design.interleave),
         }
         self._add_sharding(jobs, work)
         return sum(self.terms.values())

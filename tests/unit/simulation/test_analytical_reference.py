@@ -78,6 +78,7 @@ def random_design(rng: random.Random, shape: tuple[int, ...], **fixed: object) -
         "sequence_parallel": rng.randrange(2),
         "overlap_gradients": rng.randrange(2),
         "overlap_weights": rng.randrange(2),
+        "interleave": rng.choice([1, 1, 2, 3]),
         "order": rng.choice(ORDERS),
     }
     return Design(**{**values, **fixed})  # type: ignore[arg-type]

@@ -197,6 +197,24 @@ def test_no_more_micro_batches_are_in_flight_than_there_are() -> None:
     assert np.array_equal(many, 16 * few)
 
 
+@pytest.mark.parametrize(("pp", "pieces"), [(8, 1), (8, 2), (8, 3), (16, 6), (32, 3)])
+def test_interleaved_stages_keep_what_korthikanti_counts(pp: int, pieces: int) -> None:
+    # section 4.2.3: the first stage keeps L (1 + (p - 1) / (p m)) layers' activations, m pieces of a stage
+    the_job = job(global_batch=4096)
+    first = np.array([0])
+    kept = stage_memory(GPT3_175B, the_job, designs(the_job, dp=1, pp=pp, interleave=pieces), first)
+    layer = layer_activation_bytes(GPT3_175B, the_job, designs(the_job, dp=1, pp=pp))
+    expected = 96 if pieces == 1 else 96 * (1 + (pp - 1) / (pp * pieces))
+    assert kept.activations_bytes[0] / layer[0] == pytest.approx(expected, rel=0, abs=1)
+
+
+def test_sequence_parallelism_may_be_a_knob() -> None:
+    one, other = job(sequence_parallel=1), job()
+    by_job = memory_of(LLAMA3_8B, one, Parallelism(dp=1, tp=4, pp=1, sp=1)).total_bytes
+    by_column = memory_per_npu(LLAMA3_8B, other, designs(other, dp=1, tp=4, sequence_parallel=1)).total_bytes
+    assert np.array_equal(by_job, by_column)
+
+
 degrees = st.sampled_from([1, 2, 3, 4, 8, 16, 64])
 
 
