@@ -53,6 +53,7 @@ def load_stack(name: str) -> Stack:
             gradient_bytes=_numbers(fields["gradient_bytes"]),
             selective=fields["selective"].text(),
             single_nic_sharding=fields["single_nic_sharding"].flag(),
+            splits_by_stages=fields["splits_by_stages"].flag(),
             scattered_sends=fields["scattered_sends"].flag(),
             tensor_mode=fields["tensor_mode"].text(),
             context_schedule=fields["context_schedule"].text(),

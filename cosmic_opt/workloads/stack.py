@@ -102,6 +102,8 @@ class Stack:
         gradient_bytes: Bytes per gradient in the data-parallel reduction, by precision name; `default` else.
         selective: What selective recompute runs again: the "attention" core, or most "operators".
         single_nic_sharding: Weight shards travel through one network card per rank group, nothing hidden.
+        splits_by_stages: A pipeline splits its batch into as many micro-batches as it has stages unless told
+            otherwise; else a micro-batch is one sequence.
         scattered_sends: Stages send 1/tp of the activations and gather them inside the node.
         tensor_mode: Default overlap mode of tensor parallelism, a key of `overlap.tensor_exposed`.
         context_schedule: How context parallelism shares causal attention: "balanced" (zigzag) or "ring", whose last
@@ -120,6 +122,7 @@ class Stack:
     gradient_bytes: Mapping[str, float]
     selective: str
     single_nic_sharding: bool
+    splits_by_stages: bool
     scattered_sends: bool
     tensor_mode: str
     context_schedule: str

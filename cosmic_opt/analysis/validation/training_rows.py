@@ -172,9 +172,18 @@ def _designs(row: Row, stack: Stack) -> TrainingDesigns:
         cp=whole(row, "cp") if row.get("cp") else 1,
         ep=whole(row, "ep") if row.get("ep") else 1,
         interleave=float(interleave),
-        micro_batch=whole(row, "mbs") if row.get("mbs") else 1,
+        micro_batch=_micro_batch(row, stack),
         zero_stage=float(zero),
     )
+
+
+def _micro_batch(row: Row, stack: Stack) -> int:
+    """Return the micro-batch; where a row is silent, the framework's default."""
+    if row.get("mbs"):
+        return whole(row, "mbs")
+    if stack.splits_by_stages and row.get("local_batch"):
+        return max(1, whole(row, "local_batch") // whole(row, "pp"))
+    return 1
 
 
 def _recompute(row: Row, setup: TrainingSetup, designs: TrainingDesigns) -> tuple[Recompute, bool]:
@@ -196,7 +205,7 @@ def _assumed(row: Row, stack: Stack, recompute_stated: bool) -> tuple[str, ...]:
     """Return what a row leaves open, by field (the rules of primary rows)."""
     found = []
     if row.get("mbs") is None:
-        found.append("the micro-batch is not stated: 1 assumed")
+        found.append("the micro-batch is not stated: the framework's default")
     if not recompute_stated:
         found.append("recompute is not stated or recalled")
     if isinstance(row.get("dims"), dict) and row["dims"].get("experts") and "recalled" in str(row.get("prov")):

@@ -188,7 +188,8 @@ class TrainingDesigns:
 
     def with_recompute(self, recompute: Recompute) -> Self:
         """Return the designs with another recompute choice."""
-        return replace(self, recompute=recompute)
+        shares = (np.broadcast_to(getattr(recompute, each.name), self.tp.shape) for each in fields(Recompute))
+        return replace(self, recompute=Recompute(*shares))
 
     @property
     def gpus(self) -> FloatArray:

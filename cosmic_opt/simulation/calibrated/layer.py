@@ -8,6 +8,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 import numpy as np
+from numpy.typing import NDArray
 
 from cosmic_opt.simulation.calibrated.job import FloatArray, TrainingDesigns, TrainingSetup
 from cosmic_opt.system.hardware import (
@@ -39,6 +40,15 @@ class Pass:
 
     def __add__(self, other: Pass) -> Pass:
         return Pass(self.forward_s + other.forward_s, self.backward_s + other.backward_s)
+
+    @property
+    def both_s(self) -> FloatArray:
+        """Forward and backward."""
+        return self.forward_s + self.backward_s
+
+    def take(self, index: NDArray[np.intp]) -> Pass:
+        """Return the entries at `index`."""
+        return Pass(self.forward_s[index], self.backward_s[index])
 
     @classmethod
     def zero(cls, designs: TrainingDesigns) -> Pass:

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from cosmic_opt.simulation.calibrated.job import FloatArray, TrainingDesigns, TrainingSetup
+from cosmic_opt.simulation.calibrated.work import Work
 
 ZERO_BUBBLE_SHARE = 1 / 3
 """Bubble of ZB-H1 over 1F1B's when forward and the two halves of backward take equal time (Qi 2023, Table 2)."""
@@ -47,16 +48,14 @@ def end_layers(layers: int, designs: TrainingDesigns) -> tuple[FloatArray, Float
     return np.maximum(full - (empty - last), 0.0), full - last
 
 
-def schedule(
-    setup: TrainingSetup, designs: TrainingDesigns, layer_s: FloatArray, head_s: FloatArray, embedding_s: FloatArray,
-    exchange_s: FloatArray,
-) -> Stages:  # fmt: skip
+def schedule(setup: TrainingSetup, designs: TrainingDesigns, work: Work, exchange_s: FloatArray) -> Stages:
     """Return the stage that sets the pace and the bubble: (sum of stages - longest) / interleave.
 
     Narayanan 2021, section 2.2: m micro-batches take m times the longest stage plus one pass through the others. GPipe
     and 1F1B differ in memory, not in time; a zero-bubble schedule fills two thirds with weight gradients.
     """
-    layers = setup.model.layers
+    layers, layer_s = setup.model.layers, work.layer_s
+    head_s, embedding_s = work.head.both_s + work.head_wait_s, work.embedding.both_s
     full = most_layers(layers, designs)
     first, last = end_layers(layers, designs)
     single, middle = designs.pp == 1, designs.pp > 2

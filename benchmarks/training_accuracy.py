@@ -1,0 +1,59 @@
+"""Writes how far predicted training steps are from measured ones, by accuracy group, from the calibration folds.
+
+python benchmarks/training_accuracy.py ROWS.json > instances/_accuracy/training.yaml
+"""
+
+from __future__ import annotations
+
+import json
+import sys
+from collections import defaultdict
+from pathlib import Path
+
+import numpy as np
+
+from cosmic_opt.analysis.validation import validate
+from cosmic_opt.analysis.validation.report import CALIBRATION_FOLDS
+from cosmic_opt.analysis.validation.training_rows import read_row
+from cosmic_opt.errors import SpecError
+from cosmic_opt.simulation.calibrated.predict import UNKNOWN_GROUP, accuracy_group
+
+LEAST_ROWS = 5
+"""A group with fewer rows has no percentile of its own."""
+HEADER = """\
+# How far predicted steps are from measured ones: 90th percentile of |measured / predicted - 1| by stack and precision.
+schema: cosmic-opt/accuracy@1
+"""
+FOOTER = """\
+source:
+  p90: "published training steps, folds 0 and 1 of the reference rows; written by benchmarks/training_accuracy.py"
+  most_gpus: "the largest and longest measured jobs"
+"""
+
+
+def main(path: Path) -> None:
+    rows = json.loads(path.read_text(encoding="utf-8"))["rows"]
+    report = validate({"rows": rows})
+    errors, gpus, tokens = defaultdict(list), 0, 0
+    for row, result in zip(rows, report.rows, strict=True):
+        if result.error is None or row["fold"] not in CALIBRATION_FOLDS:
+            continue
+        try:
+            group = accuracy_group(read_row(row).setup)
+        except SpecError:
+            continue
+        errors[group].append(abs(result.error))
+        gpus, tokens = max(gpus, row["gpus"]), max(tokens, row["seq"])
+    print(HEADER + "p90:")
+    for group in sorted(errors):
+        if len(errors[group]) >= LEAST_ROWS:
+            print(f"  {group}: {np.quantile(errors[group], 0.9):.2f}  # {len(errors[group])} rows")
+    every = [error for group in errors.values() for error in group]
+    print(
+        f"  {UNKNOWN_GROUP}: {2 * np.quantile(every, 0.9):.2f}  # twice all {len(every)} rows': unseen stacks are worse"
+    )
+    print(f"most_gpus: {gpus}\nmost_tokens: {tokens}\n{FOOTER}", end="")
+
+
+if __name__ == "__main__":
+    main(Path(sys.argv[1]))

@@ -1,0 +1,140 @@
+"""What one rank does for one micro-batch: a layer, the head and the embedding, by class of work."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from cosmic_opt.simulation.calibrated.cells import distinct_cells
+from cosmic_opt.simulation.calibrated.communication import context_pass, tensor_pass
+from cosmic_opt.simulation.calibrated.host import layer_host_s, paced_s
+from cosmic_opt.simulation.calibrated.job import FloatArray, TrainingDesigns, TrainingSetup
+from cosmic_opt.simulation.calibrated.layer import (
+    Pass,
+    attention_pass,
+    cast_pass,
+    elementwise_pass,
+    embedding_pass,
+    head_pass,
+    matmul_pass,
+)
+from cosmic_opt.simulation.calibrated.moe import dispatch_pass, expert_cast_pass, experts_pass, permute_pass
+
+
+@dataclass(frozen=True, slots=True)
+class Work:
+    """Seconds of one micro-batch on one rank, one entry per design.
+
+    Attributes:
+        layer: Device work of one layer by class, its collectives included.
+        whole_layer: The sum of `layer`.
+        recompute_s: Forward work of the layer that backward runs again.
+        host_s: Time of the layer the device waits for its host.
+        head: Logits and loss; `embedding` the look-up.
+        head_wait_s: Time of the head the device waits for its host.
+    """
+
+    layer: Mapping[str, Pass]
+    whole_layer: Pass
+    recompute_s: FloatArray
+    host_s: FloatArray
+    head: Pass
+    embedding: Pass
+    head_wait_s: FloatArray
+
+    @property
+    def layer_s(self) -> FloatArray:
+        """The layer's time."""
+        return self.whole_layer.both_s + self.recompute_s + self.host_s
+
+    def take(self, index: NDArray[np.intp]) -> Work:
+        """Return the entries at `index`."""
+        return Work(
+            {name: each.take(index) for name, each in self.layer.items()},
+            self.whole_layer.take(index),
+            self.recompute_s[index],
+            self.host_s[index],
+            self.head.take(index),
+            self.embedding.take(index),
+            self.head_wait_s[index],
+        )
+
+
+def micro_batch_work(setup: TrainingSetup, designs: TrainingDesigns) -> Work:
+    """Return the work of each design, computed once for each distinct layer."""
+    cells, index = distinct_cells(designs)
+    return _work(setup, cells).take(index)
+
+
+def _work(setup: TrainingSetup, cells: TrainingDesigns) -> Work:
+    layer = _layer(setup, cells)
+    whole = total(layer)
+    recompute = _recompute_s(cells, layer, whole)
+    device = whole.both_s + recompute
+    head = head_pass(setup, cells)
+    launched = np.full_like(head.both_s, setup.stack.host.micro_batch_s)
+    return Work(
+        layer,
+        whole,
+        recompute,
+        paced_s(device, layer_host_s(setup, cells)) - device,
+        head,
+        embedding_pass(setup, cells),
+        paced_s(head.both_s, launched) - head.both_s,
+    )
+
+
+def _layer(setup: TrainingSetup, designs: TrainingDesigns) -> dict[str, Pass]:
+    """Return one layer of the model; expert layers stand for all layers of a mixture of experts but its dense ones."""
+    model, experts = setup.model, setup.model.experts
+    passes: dict[str, Pass] = {}
+    attention = attention_pass(setup, designs)
+    matmuls = model.attention_matmuls
+    if experts is None:
+        matmuls += model.mlp_matmuls(model.ffn)
+        ffn: FloatArray | float = model.ffn
+    else:
+        matmuls += model.mlp_matmuls(experts.shared * experts.ffn) if experts.shared else ()
+        routed = 0.0 if setup.fused_experts else experts.top_k * experts.ffn * setup.capacity
+        ffn = routed + experts.shared * experts.ffn
+    passes["matmul"] = matmul_pass(setup, designs, matmuls)
+    passes["attention"] = attention
+    passes["elementwise"] = elementwise_pass(setup, designs, ffn)
+    passes["casts"] = cast_pass(setup, designs, matmuls)
+    passes["tensor_parallel"] = tensor_pass(setup, designs)
+    passes["context_parallel"] = context_pass(setup, designs, attention)
+    if experts is not None:
+        passes["matmul"] += experts_pass(setup, designs, experts)
+        passes["elementwise"] += permute_pass(setup, designs)
+        passes["casts"] += expert_cast_pass(setup, designs, experts)
+        passes["dispatch"] = dispatch_pass(setup, designs, experts)
+    return passes
+
+
+def _recompute_s(designs: TrainingDesigns, passes: Mapping[str, Pass], whole: Pass) -> FloatArray:
+    """Return forward work that backward runs again; whole layers repeat their collectives too (Korthikanti 2022)."""
+    again = designs.recompute
+    total = again.layers * whole.forward_s
+    rest = 1 - again.layers
+    shares = {
+        "attention": again.attention,
+        "elementwise": again.elementwise,
+        "matmul": again.matmul,
+        "casts": again.matmul,
+        "tensor_parallel": again.collectives,
+    }
+    for kind, share in shares.items():
+        total = total + rest * share * passes[kind].forward_s
+    return np.asarray(total)
+
+
+def total(passes: Mapping[str, Pass]) -> Pass:
+    """Return the sum of all classes of work."""
+    first, *rest = passes.values()
+    whole = first
+    for each in rest:
+        whole += each
+    return whole
