@@ -8,6 +8,8 @@ from numpy.typing import ArrayLike, NDArray
 from cosmic_opt.system.hardware.device import Device, operand_bytes
 
 FloatArray = NDArray[np.float64]
+FAR_BEYOND = 10.0
+"""A working set this many times the cache's usable bytes leaves nothing in it; a power of more could overflow."""
 
 
 def attention_prefill_s(
@@ -33,7 +35,7 @@ def attention_prefill_s(
     flops = attention_flops(shape[0], shape[1], shape[2], shape[4], causal=causal)
     fraction = device.attention.efficiency if efficiency is None else efficiency
     copies = (4, 6) if writes_cache else (2, 2)
-    return np.where(flops > 0, _fused(device, precision, flops, shape, fraction, copies), 0.0)
+    return np.where(flops > 0, _fused(device, precision, flops, shape, fraction, copies, 1.0), 0.0)
 
 
 def attention_backward_s(
@@ -56,7 +58,7 @@ def attention_backward_s(
     shape = _floats(batch, seq, heads, kv_heads, head_dim)
     flops = attention_flops(shape[0], shape[1], shape[2], shape[4], causal=causal)
     fraction = constants.backward_efficiency * (constants.efficiency if efficiency is None else efficiency)
-    time = _fused(device, precision, constants.backward_flops * flops, shape, fraction, (4, 4))
+    time = _fused(device, precision, flops, shape, fraction, (4, 4), constants.backward_flops)
     return np.where(flops > 0, time, 0.0)
 
 
@@ -75,21 +77,23 @@ def _fused(
     shape: tuple[FloatArray, ...],
     efficiency: float,
     copies: tuple[int, int],
+    passes: float,
 ) -> FloatArray:
-    """Return start + traffic + arithmetic; `copies` counts passes over a query head's and a key head's tensor.
+    """Return start + traffic + arithmetic.
 
-    A causal pass has blocks from one tile to the whole sequence, the longest first: the chip is busy for the mean,
-    and the longest block bounds it from below and delays the end (list scheduling, Graham 1969).
+    `copies` counts passes over a query head's and a key head's tensor, `passes` multiplies the forward's FLOPs. A
+    causal pass has blocks that see from one tile to the whole sequence, the longest first: the chip is busy for the
+    mean, and the longest block bounds it from below and delays the end (list scheduling, Graham 1969).
     """
     batch, seq, heads, kv_heads, head_dim = shape
     constants = device.attention
     tensor = operand_bytes(precision) * batch * seq * head_dim
     hit = cached_share(device, 2 * tensor * (heads + kv_heads))
     moved = tensor * (copies[0] * heads + copies[1] * kv_heads) * (1 - hit * (1 - constants.cached_traffic))
-    blocks = np.maximum(batch * heads * np.ceil(seq / constants.tile_rows), 1)
-    overhead = (seq + constants.prologue_tokens) / np.maximum(seq, 1)
-    mean_s = flops * overhead / (device.peak(precision) * efficiency)
-    longest_s = 2 * mean_s * device.sms / blocks
+    rate = device.peak(precision) * efficiency
+    keys = seq + constants.prologue_tokens
+    mean_s = passes * flops * keys / np.maximum(seq, 1) / rate
+    longest_s = passes * 4 * np.minimum(constants.tile_rows, seq) * keys * head_dim / (rate / device.sms)
     arithmetic = np.maximum(mean_s, longest_s) + constants.tail * np.minimum(mean_s, longest_s)
     return np.asarray(constants.prefill_launch_s + constants.traffic * moved / device.memory_bytes_per_s + arithmetic)
 
@@ -97,7 +101,8 @@ def _fused(
 def cached_share(device: Device, working_set_bytes: FloatArray) -> FloatArray:
     """Return the share of a repeatedly used working set that the last-level cache holds: nearly all or nothing."""
     cache = device.cache
-    return np.asarray(1 / (1 + (working_set_bytes / (cache.share * cache.size_bytes)) ** cache.sharpness))
+    filled = np.minimum(working_set_bytes / (cache.share * cache.size_bytes), FAR_BEYOND)
+    return np.asarray(1 / (1 + filled**cache.sharpness))
 
 
 def attention_decode_s(

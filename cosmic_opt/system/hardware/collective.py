@@ -158,7 +158,7 @@ def _across(
     several = local > 1
     if kind == "all_to_all":
         remote_s = (ranks - local) / np.maximum(ranks, 1) * size / rate
-        inside = _inside(fabric, kind, np.maximum(local, 2), size, in_switch)
+        inside = _inside(fabric, kind, np.maximum(local, 2), size * local / np.maximum(ranks, 1), in_switch)
         return np.asarray(start + np.maximum(remote_s, np.where(several, inside, 0.0)))
     bus = np.where(several, _bus(fabric, kind, local), np.inf)
     rails = wire_bytes(kind, ranks, size) / np.minimum(bus, rate * (local if fabric.rail_parallel else 1))

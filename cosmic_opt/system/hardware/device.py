@@ -35,9 +35,9 @@ class RooflineConstants:
 class TileLibrary:
     """How a GEMM library cuts a product, shared by the devices that run it.
 
-    `tiles` are output tiles (rows, columns) and `splits` the parts of k to choose among, each at least `split_k_min`
-    long; `prologue_k` is the start and end of a tile in elements of k, `edge` the cost of small tiles (elements),
-    `wave_share` how much of whole-wave quantisation is seen.
+    `tiles` are output tiles (rows, columns) and `splits` the parts of k to choose among, each counted as at least
+    `split_k_min` long; `prologue_k` is the start and end of a tile in elements of k, `edge` the cost of small tiles
+    (elements), `wave_share` how much of whole-wave quantisation is seen.
     """
 
     tiles: tuple[tuple[int, int], ...]

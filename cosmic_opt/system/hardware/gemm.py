@@ -145,13 +145,12 @@ def _tile(
     for rows, columns in library.tiles:
         rate = per_sm / (1 + library.edge * (1 / rows + 1 / columns - 3 / 256))
         for split in library.splits:
-            share = k / split
+            share = k if split == 1 else np.maximum(k / split, library.split_k_min)
             waves = split * np.ceil(m / rows) * np.ceil(n / columns) / device.sms
             seen = library.wave_share * np.ceil(waves) + (1 - library.wave_share) * np.maximum(waves, 1)
             compute_s = throttle * seen * 2 * rows * columns * (share + library.prologue_k) / rate
             moved = traffic + (ACCUMULATOR_BYTES * m * n * split if split > 1 else 0)
             memory_s = moved / (tile.memory_fraction * device.memory_bytes_per_s)
             time = tile.launch_s + smooth_max(compute_s, memory_s, tile.knee)
-            allowed = (split == 1) | (share >= library.split_k_min)
-            best = np.where(allowed & (time < best), time, best)
+            best = np.minimum(best, time)
     return best
