@@ -40,6 +40,7 @@ if TYPE_CHECKING:
     from cosmic_opt.reporting.design_source import DesignSource
     from cosmic_opt.search.budget import Budget
     from cosmic_opt.search.certificate import Certificate
+    from cosmic_opt.search.near import NearOptima
     from cosmic_opt.search.pareto import ParetoFront
     from cosmic_opt.search.simulate import Report
     from cosmic_opt.search.solve import LogLine, Outcome
@@ -340,6 +341,17 @@ class Problem:
         from cosmic_opt.search.certificate import certificate_of
 
         return certificate_of(self.source, self.spec, self.instance, outcome)
+
+    def near(self, outcome: Outcome) -> NearOptima:
+        """Return what knows the designs around a proved optimum: `problem.near(outcome).within("1%")`, `.top(5)`.
+
+        Raises:
+            InfeasibleError: there is no design.
+            LimitError: the optimum is not proved.
+        """
+        from cosmic_opt.search.near import NearOptima
+
+        return NearOptima(self.instance, outcome)
 
     # --- what if ----------------------------------------------------------------------------------------------
 

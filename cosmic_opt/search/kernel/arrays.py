@@ -93,14 +93,14 @@ def product_less(a: int, b: int, c: int, d: int) -> bool:
         return True
     if left > right * (1 + 1e-12):
         return False
-    left_high, left_low = _wide(a, b)
-    right_high, right_low = _wide(c, d)
+    left_high, left_low = wide(a, b)
+    right_high, right_low = wide(c, d)
     return left_high < right_high or (left_high == right_high and left_low < right_low)
 
 
 @jit
-def _wide(a: int, b: int) -> tuple[int, int]:
-    """Return a·b as (high, low) with low in [0, 2^62)."""
+def wide(a: int, b: int) -> tuple[int, int]:
+    """Return a·b as (high, low) with low in [0, 2^62), for non-negative int64."""
     mask = (1 << 31) - 1
     a_high, a_low, b_high, b_low = a >> 31, a & mask, b >> 31, b & mask
     low = a_low * b_low
