@@ -20,11 +20,10 @@ from cosmic_opt.workloads.stack import Stack
 RECIPES = {
     "amp_bf16": "bf16",
     "amp_fp8": "fp8",
-    "fp8-cs": "fp8",
     "fp8-mx": "mxfp8",
     "fp8-tensorwise": "fp8-dynamic",
 }
-"""Other spellings of precision recipes: automatic mixed precision, current scaling, micro-scaling."""
+"""Other spellings of precision recipes: automatic mixed precision, tensor scaling, micro-scaling."""
 UNDETERMINED = "not determined"
 UNCONFIRMED = "before relying on it"
 SHARED_NIC_SHARE = 0.75

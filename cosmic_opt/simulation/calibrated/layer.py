@@ -69,21 +69,21 @@ def product_pass(setup: TrainingSetup, precision: str, tokens: FloatArray, k: Fl
     The weight gradient is accumulated over micro-batches in memory.
     """
     device, share = setup.sustained_device, setup.recipe.matmul_share if precision == setup.recipe.precision else 1.0
-    forward = gemm_s(device, precision, tokens, n, k, form="tile")
-    inputs = gemm_s(device, precision, tokens, k, n, form="tile")
-    weights = gemm_s(device, precision, k, n, tokens, form="tile")
+    rows = np.broadcast_to(tokens, k.shape)
+    sizes = (np.stack(axis) for axis in ((rows, rows, k), (n, k, n), (k, n, rows)))
+    forward, inputs, weights = gemm_s(device, precision, *sizes, form="tile")
     accumulate = bytes_s(device, ACCUMULATE_BYTES * k * n, setup.stack.elementwise_fraction)
     return Pass(forward / share, (inputs + weights) / share + accumulate)
 
 
 def matmul_pass(setup: TrainingSetup, designs: TrainingDesigns, matmuls: tuple[Matmul, ...]) -> Pass:
     """Return the linear maps `matmuls` of one layer at their true shapes."""
-    total = Pass.zero(designs)
-    tokens = designs.tokens(setup)
-    for matmul in matmuls:
-        k, n = split_shape(matmul, designs.tp)
-        total += product_pass(setup, setup.recipe.precision, tokens, k, n)
-    return total
+    if not matmuls:
+        return Pass.zero(designs)
+    shapes = [split_shape(matmul, designs.tp) for matmul in matmuls]
+    k, n = (np.stack([shape[side] for shape in shapes]) for side in (0, 1))
+    each = product_pass(setup, setup.recipe.precision, designs.tokens(setup), k, n)
+    return Pass(each.forward_s.sum(axis=0), each.backward_s.sum(axis=0))
 
 
 def attention_pass(setup: TrainingSetup, designs: TrainingDesigns) -> Pass:

@@ -102,17 +102,20 @@ def states_bytes(setup: TrainingSetup, designs: TrainingDesigns) -> FloatArray:
 
 
 def implied_recompute(setup: TrainingSetup, designs: TrainingDesigns) -> Recompute:
-    """Return the least recompute under which each design fits its device.
+    """Return the least recompute under which each design fits its device, or all of it where none does.
 
-    First what is cheap to produce again is dropped, then the share of layers 1 - free / (what the rest needs) runs
-    forward twice.
+    First what is cheap to produce again is dropped; then so many layers run forward twice as memory demands, which
+    is linear in their share.
     """
-    keep = footprint(setup, designs.with_recompute(Recompute.of(np.zeros_like(designs.tp))))
-    cheap = footprint(setup, designs.with_recompute(Recompute.of(np.zeros_like(designs.tp), elementwise=1)))
-    free = np.maximum(setup.device.memory_bytes - keep.states_bytes - WORKSPACE_BYTES, 0.0)
-    drop = (keep.activations_bytes > free).astype(float)
-    share = np.where(drop > 0, np.clip(1 - free / np.maximum(cheap.activations_bytes, 1.0), 0.0, 1.0), 0.0)
-    return Recompute(share, np.zeros_like(share), drop, *(np.zeros_like(share),) * 2)
+    nothing, everything = np.zeros_like(designs.tp), np.ones_like(designs.tp)
+    keep, cheap, full = (
+        footprint(setup, designs.with_recompute(Recompute.of(layers, elementwise=again))).total_bytes
+        for layers, again in ((nothing, 0), (nothing, 1), (everything, 1))
+    )
+    capacity = setup.device.memory_bytes
+    drop = (keep > capacity).astype(float)
+    share = np.clip((cheap - capacity) / np.maximum(cheap - full, 1.0), 0.0, 1.0)
+    return Recompute(np.where(drop > 0, share, 0.0), nothing, drop, nothing, nothing)
 
 
 def published_states_bytes(model: LanguageModel, tp: int, pp: int) -> float:

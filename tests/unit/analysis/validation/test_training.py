@@ -1,0 +1,221 @@
+"""Measured training rows: how fields become jobs, what is assumed, and how far predictions are off."""
+
+from __future__ import annotations
+
+import json
+from functools import cache
+from typing import Any
+
+import numpy as np
+import pytest
+
+from cosmic_opt.analysis.validation import ValidationReport, validate, validate_file
+from cosmic_opt.analysis.validation.training import NO_STEPS, predict_training, training_flops
+from cosmic_opt.analysis.validation.training_rows import read_model, read_row
+from cosmic_opt.catalog.store import data_root
+from cosmic_opt.errors import SpecError
+
+ROWS = data_root() / "benchmarks" / "data" / "training.json"
+ROW: dict[str, Any] = {
+    "id": "own",
+    "source": "own",
+    "model": "GPT 7.5B",
+    "dims": {
+        "hidden": 4096,
+        "layers": 36,
+        "heads": 32,
+        "kv_heads": 32,
+        "ffn": 16384,
+        "gated_mlp": False,
+        "vocab": 51200,
+    },
+    "seq": 2048,
+    "gbs": 512,
+    "mbs": 4,
+    "tp": 4,
+    "pp": 1,
+    "dp": 32,
+    "recompute": "full",
+    "precision": "fp16",
+    "gpu": "A100-80GB",
+    "gpus": 128,
+    "network": {"gpus_per_node": 8, "scale_out_bytes_per_s": 25e9},
+    "metric": "step_time_s",
+    "value": 3.7,
+    "stack": "megatron-2021",
+}
+
+
+@cache
+def shipped() -> ValidationReport:
+    return validate_file(ROWS)
+
+
+@cache
+def rows() -> dict[str, dict[str, Any]]:
+    return {row["id"]: row for row in json.loads(ROWS.read_text(encoding="utf-8"))["rows"]}
+
+
+def errors(fold: tuple[int, ...], kind: str = "", *, primary: bool = False) -> np.ndarray:
+    found = [
+        row.error
+        for row in shipped().rows
+        if row.facts is not None and row.error is not None
+        if row.facts.fold in fold and row.facts.kind.startswith(kind) and (row.facts.primary or not primary)
+    ]
+    return np.abs(found)
+
+
+def test_a_row_is_predicted_in_its_own_metric() -> None:
+    step = predict_training(ROW).predicted
+    assert step is not None
+    tokens = predict_training(ROW | {"metric": "tokens_per_s"}).predicted
+    per_gpu = predict_training(ROW | {"metric": "tokens_per_s_per_gpu"}).predicted
+    flops = predict_training(ROW | {"metric": "tflops_per_gpu_with_recompute"}).predicted
+    assert tokens == pytest.approx(512 * 2048 / step)
+    assert per_gpu == pytest.approx(512 * 2048 / step / 128)
+    assert flops == pytest.approx(training_flops(read_model(ROW), 512, 2048) / (step * 128 * 1e12))
+
+
+def test_flops_are_those_of_narayanan_2021() -> None:
+    b, s, layers, h, v = 512, 2048, 36, 4096, 51200
+    expected = 96 * b * s * layers * h**2 * (1 + s / (6 * h) + v / (16 * layers * h))
+    assert training_flops(read_model(ROW), b, s) == pytest.approx(expected)
+
+
+def test_the_time_to_train_needs_the_number_of_steps() -> None:
+    with pytest.raises(SpecError, match="number of steps"):
+        predict_training(ROW | {"metric": "time_to_train_min"})
+
+
+@pytest.mark.parametrize("field", ["tp", "pp", "dp"])
+def test_a_row_without_its_split_is_not_predicted(field: str) -> None:
+    with pytest.raises(SpecError, match="split is not stated"):
+        predict_training(ROW | {field: None})
+
+
+@pytest.mark.parametrize(
+    ("field", "value", "message"),
+    [
+        ("gpu", "A1000", "unknown device"),
+        ("stack", "megatron-1999", "unknown stack"),
+        ("precision", "fp9", "unknown precision"),
+        ("metric", "joules", "unknown metric"),
+        ("dims", None, "dimensions are missing"),
+        ("network", None, "network is not stated"),
+        ("seq", -1, "'seq' is -1"),
+        ("mbs", 1.5, "'mbs' is 1.5"),
+        ("gbs", float("nan"), "'gbs' is nan"),
+    ],
+)
+def test_a_row_that_makes_no_sense_is_refused(field: str, value: object, message: str) -> None:
+    with pytest.raises(SpecError, match=message):
+        predict_training(ROW | {field: value})
+
+
+@pytest.mark.parametrize(
+    ("change", "assumption"),
+    [
+        ({"mbs": None}, "micro-batch is not stated"),
+        ({"recompute": "not stated in the table"}, "recompute is not stated"),
+        ({"recompute": "full (recalled)"}, "recompute is not stated or recalled"),
+        ({"zero": 3}, "overlap of sharded weights"),
+        ({"notes": "check pp of this run before relying on it"}, "not confirmed"),
+        ({"stack": "torchtitan-2025", "cp": 2}, "context-parallel schedule"),
+        ({"precision": "fp8 or nvfp4 (not determined)", "gpu": "B200"}, "precision is not determined"),
+    ],
+)
+def test_what_a_row_leaves_open_makes_it_secondary(change: dict[str, object], assumption: str) -> None:
+    assert read_row(ROW).assumed == ()
+    assert predict_training(ROW).primary
+    outcome = predict_training(ROW | change)
+    assert not outcome.primary
+    assert assumption in str(outcome.note)
+
+
+def test_the_source_of_a_row_changes_nothing() -> None:
+    assert predict_training(ROW | {"source": "elsewhere"}) == predict_training(ROW)
+
+
+def test_the_note_names_hidden_input_and_interval() -> None:
+    note = str(predict_training(ROW).note)
+    assert note.startswith("hidden input: ")
+    assert " s" in note.partition("; step ")[2]
+
+
+def test_a_slow_rate_per_gpu_means_shared_cards() -> None:
+    slow = {"gpus_per_node": 8, "scale_out_bytes_per_s": 12.5e9}
+    assert not read_row(ROW).setup.shared_nics
+    assert read_row(ROW | {"network": slow}).setup.shared_nics
+
+
+def test_a_release_with_fused_experts_is_that_stack() -> None:
+    row = ROW | {"stack": "megatron-te-2025"}
+    assert read_row(row | {"release": "26.04.01"}).setup.stack.name == "megatron-te-2025"
+    assert read_row(row | {"release": "26.06"}).setup.stack.name == "megatron-te-2026"
+
+
+def test_a_pipeline_without_a_micro_batch_takes_the_framework_s() -> None:
+    row = ROW | {"mbs": None, "local_batch": 16, "pp": 4, "dp": 8}
+    assert read_row(row).designs.micro_batch == 1
+    assert read_row(row | {"stack": "torchtitan-2025"}).designs.micro_batch == 4
+
+
+def test_no_shipped_row_is_skipped_and_each_without_a_prediction_says_why() -> None:
+    report = shipped()
+    silent = [row for row in report.rows if row.predicted is None]
+    assert len(report.rows) == len(rows())
+    assert len(silent) == 18
+    assert all(row.note and ("number of steps" in row.note or "split is not stated" in row.note) for row in silent)
+    assert sum(NO_STEPS in str(row.note) for row in silent) == 17
+
+
+def test_398_rows_state_everything() -> None:
+    assert sum(row.facts is not None and row.facts.primary for row in shipped().rows) == 398
+
+
+@pytest.mark.parametrize("fold", [(0, 1), (2,)])
+def test_primary_steps_are_within_4_percent_half_the_time_and_14_nine_times_in_ten(fold: tuple[int, ...]) -> None:
+    found = errors(fold, primary=True)
+    assert np.median(found) <= 0.045
+    assert np.quantile(found, 0.9) <= 0.14
+
+
+@pytest.mark.parametrize("fold", [(0, 1), (2,)])
+def test_all_steps_are_within_5_and_19_percent(fold: tuple[int, ...]) -> None:
+    found = errors(fold)
+    assert np.median(found) <= 0.05
+    assert np.quantile(found, 0.9) <= 0.19
+
+
+def test_steps_with_experts_are_within_18_and_45_percent() -> None:
+    found = errors((0, 1, 2), "training, experts")
+    assert np.median(found) <= 0.18
+    assert np.quantile(found, 0.9) <= 0.45
+
+
+def test_ranks_hold_within_each_large_source() -> None:
+    for group in shipped().summary.groups:
+        if group.by == "source":
+            for part in (group.calibration, group.reported):
+                assert part is None or part.rank is None or part.rank >= 0.95
+
+
+def test_the_split_the_model_chooses_is_the_best_measured_one_half_the_time() -> None:
+    groups: dict[tuple[object, ...], list[tuple[float, float]]] = {}
+    for row in shipped().rows:
+        fields = rows()[row.id]
+        if fields["source"] == "vtrain" and row.predicted is not None and row.measured is not None:
+            key = (fields["model"], fields["gpus"], fields["gbs"])
+            groups.setdefault(key, []).append((row.predicted, row.measured))
+    large = [pairs for pairs in groups.values() if len(pairs) >= 3]
+    regrets = [min(pairs)[1] / min(measured for _, measured in pairs) - 1 for pairs in large]
+    assert len(regrets) >= 20
+    assert np.median(regrets) == 0
+    assert np.quantile(regrets, 0.9) <= 0.12
+
+
+def test_rows_may_be_validated_without_a_file() -> None:
+    report = validate([ROW])
+    assert report.summary.format == "training"
+    assert report.rows[0].error == pytest.approx((report.rows[0].predicted or 0) / 3.7 - 1)

@@ -1,0 +1,90 @@
+"""Software stacks, precision recipes and accuracy, by name and from a user's file."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from cosmic_opt.catalog.stacks import load_accuracy, load_recipe, load_stack, stack_names
+from cosmic_opt.catalog.store import data_root
+from cosmic_opt.errors import SpecError
+
+SHIPPED = data_root() / "instances" / "_stacks" / "fsdp-2023.yaml"
+
+
+@pytest.mark.parametrize("name", stack_names())
+def test_every_shipped_stack_loads_under_its_own_name(name: str) -> None:
+    stack = load_stack(name)
+    assert stack.name == name
+    assert 0 < stack.elementwise_fraction < 1
+    assert stack.tensor_mode in stack.overlap.tensor_exposed
+
+
+@pytest.mark.parametrize("name", stack_names())
+def test_every_shipped_stack_states_its_sources(name: str) -> None:
+    text = (SHIPPED.parent / f"{name}.yaml").read_text(encoding="utf-8")
+    for part in ("elementwise_fraction", "attention", "host", "overlap"):
+        assert f"\n  {part}: " in text.partition("\nsource:")[2]
+
+
+def test_the_longest_prefix_of_a_device_names_its_kernel() -> None:
+    kernel = load_stack("torchtitan-2025").attention
+    assert kernel.fraction_on("h100-96-500w") == 0.30
+    assert kernel.fraction_on("h100-sxm") == 0.36
+    assert kernel.fraction_on("b200") is None
+
+
+def test_an_unknown_stack_is_refused_with_the_nearest_names() -> None:
+    with pytest.raises(SpecError, match="fsdp-2023"):
+        load_stack("fsdp-2024")
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "message"),
+    [
+        ("elementwise_fraction: 0.58", "elementwise_fraction: fast", "not a number"),
+        ("elementwise_fraction: 0.58", "elementwise_fraction: -1", "not a usable number"),
+        ("elementwise_fraction: 0.58", "elementwise_fraction: .inf", "not a usable number"),
+        ("elementwise_fraction: 0.58\n", "", "is missing"),
+        ("selective: attention", "selective: everything", "unknown selective"),
+        ("tensor_mode: none", "tensor_mode: magic", "unknown tensor_mode"),
+        ("context_schedule: balanced", "context_schedule: spiral", "unknown context_schedule"),
+        ("kind: flash", "kind: flashy", "unknown attention.kind"),
+        ("gradient: window", "gradient: sometimes", "unknown overlap.gradient"),
+        ("schema: cosmic-opt/stack@1", "schema: cosmic-opt/device@1", "expected|device@1"),
+        ("launch_s: 8e-6", "launch_s: 8e-6\n  lunch_s: 1", "unknown key"),
+    ],
+)
+def test_a_damaged_stack_is_refused(tmp_path: Path, old: str, new: str, message: str) -> None:
+    text = SHIPPED.read_text(encoding="utf-8")
+    assert old in text
+    path = tmp_path / "own.yaml"
+    path.write_text(text.replace(old, new), encoding="utf-8")
+    with pytest.raises(SpecError, match=message) as caught:
+        load_stack(str(path))
+    assert caught.value.where is not None
+    assert caught.value.where.file is not None
+
+
+def test_a_users_own_stack_loads_from_its_file(tmp_path: Path) -> None:
+    path = tmp_path / "own.yaml"
+    path.write_text(SHIPPED.read_text(encoding="utf-8").replace("name: fsdp-2023", "name: ours"), encoding="utf-8")
+    assert load_stack(str(path)).name == "ours"
+
+
+def test_recipes_are_found_in_any_case() -> None:
+    assert load_recipe("MXFP8") == load_recipe("mxfp8")
+    assert load_recipe("nvfp4").precision == "fp4"
+    assert load_recipe("bf16").cast_bytes == 0
+
+
+def test_an_unknown_recipe_is_refused() -> None:
+    with pytest.raises(SpecError, match="unknown precision 'fp9'"):
+        load_recipe("fp9")
+
+
+def test_accuracy_covers_unknown_groups() -> None:
+    accuracy = load_accuracy()
+    assert max(accuracy.p90.values()) < 1
+    assert accuracy.p90["other"] > accuracy.p90["megatron-2021 fp16"]

@@ -1,0 +1,88 @@
+"""Gradient traffic, sharded weights, the optimizer."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from cosmic_opt.simulation.calibrated.data_parallel import (
+    gradient_s,
+    optimizer_s,
+    sharded_exposed_s,
+    single_nic_s,
+)
+from cosmic_opt.simulation.calibrated.groups import group_s, ranks_in_node
+from cosmic_opt.simulation.calibrated.job import TrainingDesigns
+from cosmic_opt.simulation.calibrated.pipeline import Stages
+from tests.unit.simulation.calibrated.jobs import GPT_175B, LLAMA_8B, setup
+
+SLOW = np.array([100.0])
+NONE = np.zeros(1)
+
+
+def stages(longest_s: float) -> Stages:
+    return Stages(NONE, NONE, NONE, NONE, np.array([longest_s]))
+
+
+def test_a_node_holds_whole_tp_groups_first() -> None:
+    found = ranks_in_node(setup(), np.array([64.0, 64.0, 64.0]), np.array([1.0, 4.0, 16.0]))
+    assert list(found) == [8, 2, 1]
+
+
+def test_one_copy_of_the_weights_costs_no_gradient_traffic() -> None:
+    for stack in ("megatron-2021", "megatron-te-2025"):
+        assert gradient_s(setup(stack=stack), TrainingDesigns.of(tp=8), stages(1.0)) == 0
+
+
+def test_gradients_hide_behind_a_long_micro_batch_but_not_in_2021() -> None:
+    designs = TrainingDesigns.of(dp=8)
+    assert gradient_s(setup(), designs, stages(100.0)) == 0
+    assert gradient_s(setup(stack="megatron-2021"), designs, stages(100.0)) > 0
+
+
+def test_an_interleaved_schedule_leaves_a_tenth_exposed() -> None:
+    hidden = gradient_s(setup(), TrainingDesigns.of(dp=8, pp=2, interleave=2), stages(1000.0))
+    alone = gradient_s(setup(), TrainingDesigns.of(dp=8, pp=2, interleave=2), stages(0.0))
+    assert hidden == pytest.approx(0.1 * alone)
+
+
+def test_exposed_sharding_is_the_larger_plus_xi_times_the_smaller() -> None:
+    job = setup(stack="fsdp-2023", gather_backward=False)
+    designs = TrainingDesigns.of(dp=8, zero_stage=3)
+    weights = np.array([1e9])
+    gather = group_s(job, "all_gather", designs.dp, designs.tp, 2 * weights)
+    reduce = group_s(job, "reduce_scatter", designs.dp, designs.tp, 4 * weights)
+    assert sharded_exposed_s(job, designs, NONE, NONE, weights) == pytest.approx(gather + reduce)
+    assert sharded_exposed_s(job, designs, SLOW, SLOW, weights) == pytest.approx(0.9 * (gather + reduce))
+
+
+def test_sharding_of_2021_moves_three_passes_through_one_card() -> None:
+    job = setup(GPT_175B, stack="megatron-2021", recipe="fp16", device="a100-80")
+    found = single_nic_s(job, TrainingDesigns.of(dp=384, zero_stage=3))
+    assert found == pytest.approx(6 * GPT_175B.parameters() / 25e9)
+
+
+def test_the_optimizer_moves_34_bytes_per_owned_parameter() -> None:
+    job = setup(sequence=512)
+    held = 32 * (LLAMA_8B.attention_parameters + LLAMA_8B.dense_mlp_parameters) + 2 * LLAMA_8B.head_parameters
+    rate = 0.70 * job.device.memory_bytes_per_s
+    for zero, shards in ((0, 1), (1, 8)):
+        expected = 34 * held / shards / rate + 2e-3
+        assert optimizer_s(job, TrainingDesigns.of(dp=8, zero_stage=zero)) == pytest.approx(expected)
+
+
+def test_a_ring_over_many_nodes_pays_for_every_node() -> None:
+    job = setup()
+    sizes, one = np.array([1e6]), np.ones(1)
+    few, many = (group_s(job, "all_gather", np.array([n]), one, sizes) for n in (64.0, 512.0))
+    fabric = job.device.fabric
+    assert fabric is not None
+    assert many - few == pytest.approx((64 - 8) * fabric.inter_node_doubling_s, rel=0.05)
+
+
+def test_groups_that_share_cards_are_slower_unless_they_fill_the_node() -> None:
+    railed, shared = (setup(device="a100-80", nic_bytes_per_s=12.5e9, shared_nics=each) for each in (False, True))
+    degree, size = np.array([32.0]), np.array([1e9])
+    part, whole = np.array([4.0]), np.array([1.0])
+    assert group_s(shared, "all_reduce", degree, part, size) > 2 * group_s(railed, "all_reduce", degree, part, size)
+    assert group_s(shared, "all_reduce", degree, whole, size) == group_s(railed, "all_reduce", degree, whole, size)

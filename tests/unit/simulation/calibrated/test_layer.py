@@ -1,0 +1,103 @@
+"""Classes of work of one layer."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from cosmic_opt.simulation.calibrated.host import paced_s
+from cosmic_opt.simulation.calibrated.job import TrainingDesigns
+from cosmic_opt.simulation.calibrated.layer import (
+    attention_pass,
+    cast_pass,
+    elementwise_pass,
+    head_pass,
+    matmul_pass,
+    split_shape,
+)
+from cosmic_opt.workloads.language_model import Matmul
+from tests.unit.simulation.calibrated.jobs import GPT_175B, LLAMA_8B, setup
+
+ONE = TrainingDesigns.of()
+
+
+def test_tp_splits_columns_of_one_map_and_rows_of_the_next() -> None:
+    two = np.array([2.0])
+    assert split_shape(Matmul("up", 8, 32, "outputs"), two) == (8, 16)
+    assert split_shape(Matmul("down", 32, 8, "inputs"), two) == (16, 8)
+    assert split_shape(Matmul("kv_down", 8, 4, "none"), two) == (8, 4)
+
+
+def test_matmuls_run_near_the_sustained_rate() -> None:
+    job = setup(GPT_175B, stack="megatron-2021", recipe="fp16", device="a100-80", sequence=2048)
+    maps = GPT_175B.attention_matmuls + GPT_175B.mlp_matmuls(GPT_175B.ffn)
+    forward = matmul_pass(job, ONE, maps).forward_s
+    flops = 2 * 2048 * GPT_175B.hidden**2 * 12
+    assert flops / 312e12 / 0.87 < forward < 1.15 * flops / 312e12 / 0.87
+
+
+def test_backward_matmuls_cost_twice_the_forward_and_the_accumulation() -> None:
+    work = matmul_pass(setup(), ONE, LLAMA_8B.mlp_matmuls(LLAMA_8B.ffn))
+    assert 2 * work.forward_s < work.backward_s < 2.4 * work.forward_s
+
+
+def test_elementwise_traffic_of_gpt_is_22_h_whole_and_28_h_split() -> None:
+    job = setup(GPT_175B, stack="megatron-2021", recipe="fp16", device="a100-80", sequence=2048)
+    tp4 = TrainingDesigns.of(tp=4)
+    moved = 2048 * GPT_175B.hidden * (22 + (16 + 12) / 4)
+    expected = moved / (0.78 * job.device.memory_bytes_per_s)
+    assert elementwise_pass(job, tp4, GPT_175B.ffn).forward_s == pytest.approx(expected)
+
+
+def test_sequence_parallelism_splits_norms_too() -> None:
+    tp8 = TrainingDesigns.of(tp=8)
+    whole = elementwise_pass(setup(), tp8, LLAMA_8B.ffn).forward_s
+    split = elementwise_pass(setup(sequence_parallel=True), tp8, LLAMA_8B.ffn).forward_s
+    assert split == pytest.approx(elementwise_pass(setup(), ONE, LLAMA_8B.ffn).forward_s / 8)
+    assert split < whole
+
+
+def test_casts_read_two_bytes_and_write_two_orientations() -> None:
+    job = setup(recipe="fp8")
+    maps = (Matmul("square", 4096, 4096, "outputs"),)
+    rate = 0.70 * job.device.memory_bytes_per_s
+    work = cast_pass(job, ONE, maps)
+    assert work.forward_s == pytest.approx(4 * 2 * 4096 * 4096 / rate)
+    assert work.backward_s == pytest.approx(4 * 4096 * 4096 / rate)
+    assert cast_pass(setup(), ONE, maps).forward_s == 0
+
+
+def test_a_ring_makes_the_last_rank_do_more() -> None:
+    cp4 = TrainingDesigns.of(cp=4)
+    balanced, ring = (attention_pass(setup(context_schedule=each), cp4) for each in ("balanced", "ring"))
+    assert ring.forward_s == pytest.approx(7 / 4 * balanced.forward_s)
+
+
+def test_an_old_attention_kernel_is_slower_on_the_same_device() -> None:
+    newest, first = (attention_pass(setup(stack=name), ONE) for name in ("megatron-te-2025", "fsdp-2023"))
+    assert first.forward_s > 2 * newest.forward_s
+
+
+def test_unfused_attention_grows_with_the_full_square() -> None:
+    short, long = (
+        attention_pass(setup(GPT_175B, stack="megatron-2021", recipe="fp16", device="a100-80", sequence=s), ONE)
+        for s in (2048, 4096)
+    )
+    assert 3.8 < long.forward_s / short.forward_s < 4
+
+
+def test_head_costs_three_products_and_the_loss() -> None:
+    job = setup()
+    flops = 6 * 4096 * LLAMA_8B.hidden * LLAMA_8B.vocabulary
+    loss = 16 * 4096 * LLAMA_8B.vocabulary / (0.70 * job.device.memory_bytes_per_s)
+    head = head_pass(job, ONE)
+    at_peak = flops / job.device.peak("bf16")
+    assert at_peak + loss < head.both_s < 1.5 * at_peak + loss + 1e-3
+
+
+def test_the_slower_of_device_and_host_sets_the_pace() -> None:
+    three, one = np.array([3.0]), np.array([1.0])
+    assert paced_s(three, one) == pytest.approx(82**0.25)
+    assert paced_s(one, three) == pytest.approx(82**0.25)
+    assert paced_s(one, np.zeros(1)) == 1
+    assert paced_s(np.zeros(1), np.zeros(1)) == pytest.approx(0)

@@ -1,0 +1,83 @@
+"""Bytes per GPU, against published formulas."""
+
+from __future__ import annotations
+
+import pytest
+
+from cosmic_opt.simulation.calibrated.job import Recompute, TrainingDesigns
+from cosmic_opt.simulation.calibrated.memory import (
+    WORKSPACE_BYTES,
+    first_stage_states_bytes,
+    footprint,
+    implied_recompute,
+    in_flight,
+    layer_activation_bytes,
+    published_activation_bytes,
+    published_states_bytes,
+)
+from tests.unit.simulation.calibrated.jobs import GPT_175B, LLAMA_8B, setup
+
+GIB = 2**30
+GPT_JOB = setup(GPT_175B, stack="megatron-2021", recipe="fp16", device="a100-80", sequence=2048)
+
+
+def test_published_states_of_gpt3_on_64_gpus() -> None:
+    assert published_states_bytes(GPT_175B, tp=8, pp=8) / GIB == pytest.approx(45.57, abs=0.01)
+
+
+def test_the_true_first_stage_also_holds_the_embedding() -> None:
+    more = first_stage_states_bytes(GPT_175B, 8, 8) - published_states_bytes(GPT_175B, 8, 8)
+    assert more == 18 * 51200 * 12288 / 8
+
+
+def test_published_activations_with_interleaving() -> None:
+    found = published_activation_bytes(
+        GPT_175B, 2048, 1, tp=8, pp=8, interleave=3, selective=True, sequence_parallel=True
+    )
+    assert found == 2048 * 12288 * 34 / 8 * 12 * 8 * (1 + 7 / 24)
+
+
+def test_activations_of_one_layer_are_34_sbh_plus_scores() -> None:
+    found = layer_activation_bytes(GPT_JOB, TrainingDesigns.of())
+    assert found == pytest.approx(2048 * 12288 * (34 + 5 * 96 * 2048 / 12288))
+
+
+def test_1f1b_keeps_as_many_micro_batches_as_stages_and_gpipe_all() -> None:
+    designs = TrainingDesigns.of(pp=4)
+    assert in_flight(setup(global_batch=64), designs) == 4
+    assert in_flight(setup(global_batch=2), designs) == 2
+    assert in_flight(setup(global_batch=64, pipeline="gpipe"), designs) == 64
+
+
+@pytest.mark.parametrize("zero", [1, 2, 3])
+def test_more_sharding_never_needs_more(zero: int) -> None:
+    less, more = (footprint(setup(), TrainingDesigns.of(dp=64, zero_stage=z)).states_bytes for z in (zero - 1, zero))
+    assert more <= less
+
+
+def test_full_sharding_divides_all_states() -> None:
+    states = footprint(setup(), TrainingDesigns.of(dp=64, zero_stage=3)).states_bytes
+    parameters = 32 * LLAMA_8B.attention_parameters + 32 * LLAMA_8B.dense_mlp_parameters + 2 * LLAMA_8B.head_parameters
+    assert states == pytest.approx(18 * parameters / 64)
+
+
+def test_recompute_is_implied_only_where_memory_is_short() -> None:
+    roomy = implied_recompute(setup(), TrainingDesigns.of(dp=64, zero_stage=3))
+    assert (roomy.layers, roomy.elementwise) == (0, 0)
+    short = TrainingDesigns.of(dp=64, zero_stage=3, micro_batch=3)
+    tight = implied_recompute(setup(sequence=8192, global_batch=192), short)
+    assert 0 < tight.layers <= 1
+    assert tight.elementwise == 1
+
+
+def test_implied_recompute_makes_the_design_fit() -> None:
+    job = setup(sequence=8192, global_batch=192)
+    designs = TrainingDesigns.of(dp=64, zero_stage=3, micro_batch=3)
+    again = implied_recompute(job, designs)
+    assert footprint(job, designs.with_recompute(again)).total_bytes == pytest.approx(job.device.memory_bytes)
+
+
+def test_full_recompute_keeps_the_inputs_of_layers_only() -> None:
+    full = footprint(GPT_JOB, TrainingDesigns.of(tp=8, pp=8, recompute=Recompute.of(1.0)))
+    assert full.activations_bytes == 12 * 8 * 2 * 2048 * 12288
+    assert full.total_bytes == full.states_bytes + full.activations_bytes + WORKSPACE_BYTES

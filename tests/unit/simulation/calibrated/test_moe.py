@@ -1,0 +1,79 @@
+"""Mixture of experts: routed rows, dispatch, fused kernels."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from cosmic_opt.simulation.calibrated.data_parallel import expert_copies, layer_parameters
+from cosmic_opt.simulation.calibrated.job import TrainingDesigns
+from cosmic_opt.simulation.calibrated.layer import Pass
+from cosmic_opt.simulation.calibrated.moe import (
+    dispatch_pass,
+    expert_cast_pass,
+    experts_pass,
+    permute_pass,
+    routed_tokens,
+)
+from cosmic_opt.simulation.calibrated.step import step_time
+from tests.unit.simulation.calibrated.jobs import QWEN_30B, setup
+
+JOB = setup(QWEN_30B)
+EXPERTS = QWEN_30B.experts
+assert EXPERTS is not None
+
+
+def test_each_token_visits_k_experts_and_tp_ranks_share_them() -> None:
+    assert routed_tokens(JOB, TrainingDesigns.of(tp=2)) == 4096 * 8 / 2
+
+
+def test_capacity_pads_the_routed_rows() -> None:
+    padded = setup(QWEN_30B, capacity=1.5)
+    assert routed_tokens(padded, TrainingDesigns.of()) == 1.5 * 4096 * 8
+    assert (
+        experts_pass(padded, TrainingDesigns.of(), EXPERTS).forward_s
+        > experts_pass(JOB, TrainingDesigns.of(), EXPERTS).forward_s
+    )
+
+
+def test_ranks_that_hold_all_experts_dispatch_nothing() -> None:
+    assert dispatch_pass(JOB, TrainingDesigns.of(dp=8), EXPERTS).both_s == 0
+
+
+def test_dispatch_within_the_node_is_faster_than_between_nodes() -> None:
+    inside, beyond = (dispatch_pass(JOB, TrainingDesigns.of(dp=64, ep=ep), EXPERTS).forward_s for ep in (8, 64))
+    assert beyond > 2 * inside
+
+
+def test_a_limit_on_nodes_never_adds_traffic() -> None:
+    designs = TrainingDesigns.of(dp=128, ep=128)
+    free = dispatch_pass(JOB, designs, EXPERTS).forward_s
+    assert dispatch_pass(setup(QWEN_30B, nodes_limit=2), designs, EXPERTS).forward_s < free
+
+
+def test_expert_weights_are_held_by_dp_cp_tp_over_ep_ranks() -> None:
+    designs = TrainingDesigns.of(dp=16, tp=2, cp=2, ep=8)
+    assert expert_copies(designs) == 16 * 2 * 2 / 8
+    assert layer_parameters(JOB, designs)[1] == 128 * 3 * 2048 * 768 / 8
+
+
+def test_permutation_moves_k_copies_three_times_and_once_when_fused() -> None:
+    rate = 0.70 * JOB.device.memory_bytes_per_s
+    plain = permute_pass(JOB, TrainingDesigns.of())
+    assert plain.forward_s == pytest.approx(3 * 4 * 4096 * 8 * 2048 / rate)
+    fused = permute_pass(setup(QWEN_30B, stack="megatron-te-2026", recipe="mxfp8"), TrainingDesigns.of())
+    assert fused.forward_s == pytest.approx(plain.forward_s / 3)
+
+
+def test_fused_experts_exist_for_block_scaled_recipes_only() -> None:
+    block, tensor = (setup(QWEN_30B, stack="megatron-te-2026", recipe=name) for name in ("mxfp8", "fp8"))
+    assert (block.fused_experts, tensor.fused_experts) == (True, False)
+    old = setup(QWEN_30B, recipe="mxfp8")
+    designs = TrainingDesigns.of(dp=8, ep=8)
+    assert expert_cast_pass(block, designs, EXPERTS).both_s < expert_cast_pass(old, designs, EXPERTS).both_s
+    assert step_time(block, designs).step_s < step_time(old, designs).step_s
+
+
+def test_passes_add() -> None:
+    one = Pass(np.ones(1), 2 * np.ones(1))
+    assert (one + one).both_s == 6

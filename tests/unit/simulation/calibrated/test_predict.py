@@ -1,0 +1,62 @@
+"""A shipped prediction: interval, hidden input, extrapolation."""
+
+from __future__ import annotations
+
+import pytest
+
+from cosmic_opt.catalog.stacks import load_accuracy
+from cosmic_opt.errors import SpecError
+from cosmic_opt.simulation.calibrated.job import TrainingDesigns
+from cosmic_opt.simulation.calibrated.predict import UNKNOWN_GROUP, accuracy_group, predict
+from tests.unit.simulation.calibrated.jobs import GPT_175B, LLAMA_8B, QWEN_30B, setup
+
+ACCURACY = load_accuracy()
+
+
+def test_the_interval_is_made_of_the_group_s_p90() -> None:
+    job = setup(stack="fsdp-2023")
+    found = predict(job, TrainingDesigns.of(dp=8, zero_stage=3), ACCURACY)
+    p90 = ACCURACY.p90["fsdp-2023 fp16"]
+    assert found.group == accuracy_group(job) == "fsdp-2023 fp16"
+    assert found.interval == (found.step_s / (1 + p90), found.step_s / (1 - p90))
+    assert sum(found.terms.values()) == found.step_s
+
+
+def test_an_unknown_group_has_the_widest_interval() -> None:
+    found = predict(setup(stack="fairscale-2022"), TrainingDesigns.of(dp=8), ACCURACY)
+    assert found.interval[0] == found.step_s / (1 + ACCURACY.p90[UNKNOWN_GROUP])
+
+
+@pytest.mark.parametrize(
+    ("job", "designs", "hidden"),
+    [
+        (setup(LLAMA_8B, sequence=65536), TrainingDesigns.of(dp=8), "attention generation"),
+        (
+            setup(LLAMA_8B, stack="megatron-2021", recipe="fp16", device="a100-80", sequence=512),
+            TrainingDesigns.of(tp=8),
+            "host launches",
+        ),
+        (setup(QWEN_30B, global_batch=1024), TrainingDesigns.of(dp=64, ep=64), "overlap"),
+        (setup(LLAMA_8B, recipe="fp8"), TrainingDesigns.of(), "release"),
+    ],
+)
+def test_the_hidden_input_is_the_one_that_rules_the_largest_terms(job, designs, hidden) -> None:
+    assert predict(job, designs, ACCURACY).hidden_input == hidden
+
+
+def test_recompute_that_is_not_stated_is_the_hidden_input() -> None:
+    found = predict(setup(), TrainingDesigns.of(dp=8), ACCURACY, recompute_stated=False)
+    assert found.hidden_input == "recompute"
+
+
+def test_extrapolation_is_flagged() -> None:
+    many = TrainingDesigns.of(dp=4096, tp=8)
+    found = predict(setup(GPT_175B, sequence=524288, global_batch=4096), many, ACCURACY)
+    assert len(found.extrapolates) == 3
+    assert "exceed the device's memory" in found.extrapolates[-1]
+    assert predict(setup(), TrainingDesigns.of(dp=8, zero_stage=3), ACCURACY).extrapolates == ()
+
+
+def test_a_prediction_is_of_one_design() -> None:
+    with pytest.raises(SpecError, match="2 designs"):
+        predict(setup(), TrainingDesigns.of(dp=[1, 2]), ACCURACY)
