@@ -316,11 +316,13 @@ class Problem:
         seed: int = 0,
         budget: Budget | None = None,
         agent: str | None = None,
+        native: bool = False,
         start: Sequence[Mapping[str, Value]] = (),
         log: Callable[[LogLine], None] | None = None,
     ) -> Outcome:
         """Return the best design with its proof state; with `agent`, what that agent alone finds in the budget.
 
+        A `native` agent searches the raw grid, as in the paper: evaluations may go to designs that break a rule.
         `start` holds designs to begin with (`next(outcome.design.points())` of an earlier answer).
 
         Raises:
@@ -330,7 +332,7 @@ class Problem:
         from cosmic_opt.search.solve import solve
 
         silent = log if log is not None else lambda line: None
-        return solve(self.instance, seed=seed, budget=budget, agent=agent, start=start, log=silent)
+        return solve(self.instance, seed=seed, budget=budget, agent=agent, native=native, start=start, log=silent)
 
     def certificate(self, outcome: Outcome) -> Certificate:
         """Return the certificate of an answer of `solve`; its `text()` is what `cosmic-opt verify` reads.

@@ -33,10 +33,13 @@ EXITS = {SolveStatus.INFEASIBLE: INFEASIBLE, SolveStatus.UNKNOWN: LIMIT}
 def solve(
     request: Request,
     agent: Annotated[
-        str | None, typer.Option("--agent", help="With --no-hybrid: random or genetic, alone, as COSMIC searches.")
+        str | None, typer.Option("--agent", help="With --no-hybrid: genetic, optuna:TPESampler, ..., alone.")
     ] = None,
     no_hybrid: Annotated[
         bool, typer.Option("--no-hybrid", help="Run the --agent alone: no regions, no bound, no proof.")
+    ] = False,
+    native: Annotated[
+        bool, typer.Option("--native", help="Run the --agent alone over the raw grid, rules unknown, as COSMIC does.")
     ] = False,
     evaluations: Annotated[
         int | None, typer.Option("--evaluations", min=1, help="Stop after so many designs scored or boxes bounded.")
@@ -50,12 +53,12 @@ def solve(
     ] = None,
 ) -> int:
     """Find the best design and prove it, or say how far from proved it is when a limit ends the search."""
-    _check_agent(agent, no_hybrid=no_hybrid)
+    _check_agent(agent, no_hybrid=no_hybrid, native=native)
     if certificate is not None:
         _check_certificate(certificate, agent)
     budget = StoppableBudget(None if time_limit is None else seconds_of(time_limit), evaluations)
     with _stop_on_interrupt(budget.stopped):
-        outcome = _search(request, budget, agent)
+        outcome = _search(request, budget, agent, native=native)
     if certificate is not None:
         with whole_file(certificate) as file:
             file.write(request.problem.certificate(outcome).text())
@@ -80,11 +83,12 @@ class StoppableBudget(Budget):
         return self.stopped.is_set() or (self.seconds is not None and self.elapsed() >= self.seconds)
 
 
-def _check_agent(agent: str | None, *, no_hybrid: bool) -> None:
-    if no_hybrid and agent is None:
-        raise SpecError("which agent runs alone?", where=Where("--no-hybrid"), hint="add --agent genetic")
-    if agent is not None and not no_hybrid:
-        hint = "add --no-hybrid to run it alone, or leave --agent out"
+def _check_agent(agent: str | None, *, no_hybrid: bool, native: bool) -> None:
+    if (no_hybrid or native) and agent is None:
+        option = "--native" if native else "--no-hybrid"
+        raise SpecError("which agent runs alone?", where=Where(option), hint="add --agent genetic")
+    if agent is not None and not (no_hybrid or native):
+        hint = "add --no-hybrid (or --native) to run it alone, or leave --agent out"
         raise SpecError("the hybrid search runs every agent already", where=Where("--agent"), hint=hint)
 
 
@@ -111,18 +115,24 @@ def _stop_on_interrupt(stopped: Event) -> Iterator[None]:
         signal.signal(signal.SIGINT, before)
 
 
-def _search(request: Request, budget: Budget, agent: str | None) -> Outcome:
+def _search(request: Request, budget: Budget, agent: str | None, *, native: bool) -> Outcome:
     from cosmic_opt.reporting.answers import LOG_HEADER, log_row  # numba takes a second to load
-    from cosmic_opt.search.agents import AGENTS
+    from cosmic_opt.search.agents import find_agent
 
     if agent is not None:
-        AGENTS.get(agent, where=Where("--agent"))
+        find_agent(agent, where=Where("--agent"))
     problem = request.problem
     objective = objective_of(problem.instance.objective, problem.parameter_set)
     log = request.output.log
     log(f"{request.title}: objective {objective.name}, seed {request.seed}")
     log(LOG_HEADER)
-    return problem.solve(seed=request.seed, budget=budget, agent=agent, log=lambda line: log(log_row(line, objective)))
+    return problem.solve(
+        seed=request.seed,
+        budget=budget,
+        agent=agent,
+        native=native,
+        log=lambda line: log(log_row(line, objective)),
+    )
 
 
 def _show(request: Request, outcome: Outcome, stop: str) -> None:

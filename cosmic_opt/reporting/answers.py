@@ -79,6 +79,7 @@ def answer_keys(
         "grid_size": grid,
         "grid_size_text": exact(grid),
         "evaluations": outcome.evaluations,
+        "wasted": outcome.wasted,
         "nodes": outcome.nodes,
         "regions": outcome.regions,
         "seconds": outcome.seconds,
@@ -89,6 +90,12 @@ def answer_keys(
     if outcome.status is SolveStatus.INFEASIBLE:
         keys["conflict"] = [rule_keys(rule) for rule in conflict]
     return keys
+
+
+def _scored(outcome: Outcome) -> str:
+    """Return how many designs agents asked to score, and how many of them broke a rule."""
+    wasted = f", {exact(outcome.wasted)} of them infeasible" if outcome.wasted else ""
+    return f"{exact(outcome.evaluations)} designs scored{wasted}"
 
 
 def answer_text(
@@ -104,7 +111,7 @@ def answer_text(
     """Return the answer on one screen: proof state, design, score."""
     effort = (
         f"{exact(outcome.regions)} regions, {exact(outcome.nodes)} boxes bounded, "
-        f"{exact(outcome.evaluations)} designs scored, {outcome.seconds:.3g} s; seed {seed}"
+        f"{_scored(outcome)}, {outcome.seconds:.3g} s; seed {seed}"
     )
     size = (
         f"{count_text(outcome.feasible_designs)} feasible designs "

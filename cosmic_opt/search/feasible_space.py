@@ -1,22 +1,28 @@
-"""What an agent sees: uniform samples, crossover and mutation that never leave the feasible set."""
+"""What an agent sees: draws, moves and repairs that never leave a set of designs."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+from functools import cached_property
 
 import numpy as np
 from numpy.typing import NDArray
 
-from cosmic_opt.feasibility.feasible_set import FeasibleSet
+from cosmic_opt.feasibility.feasible_set import FeasibleSet, feasible_set
 from cosmic_opt.ir.check import complete
+from cosmic_opt.ir.lower import lower
 from cosmic_opt.psa.parameter_set import DesignBatch, ParameterSet
+from cosmic_opt.search.weighted_paths import Codes, FloatArray, Paths
 
-Codes = NDArray[np.int32]
+WIDE = 1 << 20
+"""Diagrams with more arcs are walked once per move, in place of a pass over every arc."""
+UNCHANGED_TRIES = 6
 
 
 @dataclass(frozen=True)
 class FeasibleSpace:
-    """Moves over a feasible set. Components are independent, so any mix of components of designs is a design."""
+    """Draws and moves over a non-empty set of designs; `feasible` are those of `parameter_set`, or a part of them."""
 
     parameter_set: ParameterSet
     feasible: FeasibleSet
@@ -26,30 +32,126 @@ class FeasibleSpace:
         """The number of designs."""
         return self.feasible.size
 
+    @cached_property
+    def paths(self) -> Paths:
+        """The designs as paths."""
+        return Paths(self.feasible)
+
+    @cached_property
+    def open_columns(self) -> tuple[int, ...]:
+        """The columns in which designs may differ."""
+        codes = {layer.column: len(np.unique(layer.code)) for layer in self.paths.layers}
+        return tuple(sorted(column for column, size in codes.items() if size > 1 and column < self._designs))
+
+    @property
+    def _designs(self) -> int:
+        return self.feasible.model.designs
+
     def sample(self, count: int, rng: np.random.Generator) -> DesignBatch:
         """Return uniform designs."""
         return self.parameter_set.batch(self.feasible.sample(count, rng))
 
+    def contains(self, batch: DesignBatch) -> NDArray[np.bool_]:
+        """Return which designs belong to the set."""
+        full, covered = complete(self.feasible.model, batch.codes)
+        return self.paths.walk(full, np.random.default_rng(0))[1] & covered
+
+    def draw(self, weights: list[FloatArray], count: int, rng: np.random.Generator) -> DesignBatch:
+        """Return designs drawn in proportion to the product of the weights of their arcs, [1, arcs] per layer."""
+        return self.parameter_set.batch(self.paths.draw(weights, count, rng))
+
     def crossover(self, left: DesignBatch, right: DesignBatch, rng: np.random.Generator) -> DesignBatch:
-        """Return, for each pair, a child that takes every component from one of its parents, by a fair coin."""
-        codes = left.codes.copy()
-        for diagram in self.feasible.diagrams:
-            columns = [column for column in diagram.order if column < self.feasible.model.designs]
-            swap = rng.random(len(codes)) < 0.5
-            rows = np.flatnonzero(swap)
-            codes[np.ix_(rows, np.array(columns, dtype=int))] = right.codes[np.ix_(rows, np.array(columns, dtype=int))]
-        return self.parameter_set.batch(codes)
+        """Return, for each pair, a child that takes every column from one of its parents, by a fair coin.
+
+        A child that breaks a rule is replaced by the design nearest to it.
+        """
+        return self.nearest(np.where(rng.random(left.codes.shape) < 0.5, left.codes, right.codes), rng)
+
+    def nearest(self, codes: Codes, rng: np.random.Generator) -> DesignBatch:
+        """Return, for each row, a design that differs from it in the fewest columns; members stay as they are.
+
+        Among equally near ones the choice is random. The distance is exact (a shortest path), except where the
+        diagrams are too wide for a pass over every arc: then the codes are taken over as far as they lead.
+        """
+        full, covered = complete(self.feasible.model, codes)
+        result, inside = self.paths.walk(full, rng)
+        broken = np.flatnonzero(~(inside & covered))
+        if self.paths.arcs <= WIDE:
+            for rows in _portions(broken, self.paths.rows_at_once()):
+                result[rows] = self._shortest(full[rows], rng)
+        return self.parameter_set.batch(result)
+
+    def _shortest(self, full: Codes, rng: np.random.Generator) -> Codes:
+        """Return a nearest design of each row: a column costs 1 where it differs; noise below 1 in all settles ties."""
+        noise = 0.5 / (1 + self._designs)
+
+        def cost(column: int) -> FloatArray:
+            size = self.feasible.model.columns[column].size
+            if column >= self._designs:
+                return np.zeros((1, size))
+            differs = np.arange(size) != full[:, column, np.newaxis]
+            return np.asarray(differs + noise * rng.random((len(full), size)))
+
+        return self.paths.cheapest(self.paths.per_code(cost), len(full))
 
     def mutate(self, batch: DesignBatch, rate: float, rng: np.random.Generator) -> DesignBatch:
-        """Resample, in each component with probability `rate`, the choices after a random one."""
-        full, _ = complete(self.feasible.model, batch.codes)
-        for diagram in self.feasible.diagrams:
-            if diagram.size == 1:
-                continue
-            hit = np.flatnonzero(rng.random(len(full)) < rate)
-            starts = rng.integers(0, len(diagram.order), size=len(hit))
-            for start in np.unique(starts):
-                rows = hit[starts == start]
-                columns = list(diagram.order)
-                full[np.ix_(rows, columns)] = diagram.resample(full[np.ix_(rows, columns)], int(start), rng)
-        return self.parameter_set.batch(full[:, : self.feasible.model.designs])
+        """Return designs of which each open column changes with probability `rate`, given that the result is a member.
+
+        Exactly: the distribution of independent changes (to any other code alike), conditioned on the set.
+        """
+        return self._change(batch, np.full(len(batch), rate), rng)
+
+    def move(self, batch: DesignBatch, columns: float, rng: np.random.Generator) -> DesignBatch:
+        """Return mutants in which about so many columns change, at least one wherever chance allows it.
+
+        Rows that come back as they were are drawn again with twice the rate, a few times: parameters that a rule ties
+        together only change together.
+        """
+        rate = np.full(len(batch), min(0.5, columns / max(1, len(self.open_columns))))
+        codes = batch.codes.copy()
+        rows = np.arange(len(batch))
+        for _ in range(UNCHANGED_TRIES):
+            codes[rows] = self._change(batch.take(rows), rate[rows], rng).codes
+            rows = rows[(codes[rows] == batch.codes[rows]).all(axis=1)]
+            rate = np.minimum(0.9, 2 * rate)
+            if not len(rows):
+                break
+        return self.parameter_set.batch(codes)
+
+    def _change(self, batch: DesignBatch, rate: FloatArray, rng: np.random.Generator) -> DesignBatch:
+        if self.paths.arcs > WIDE:
+            return self._change_and_walk(batch, rate, rng)
+        codes = np.empty_like(batch.codes)
+        open_columns = set(self.open_columns)
+        for rows in _portions(np.arange(len(batch)), self.paths.rows_at_once()):
+
+            def weight(column: int, rows: NDArray[np.int64] = rows) -> FloatArray:
+                size = self.feasible.model.columns[column].size
+                if column not in open_columns:
+                    return np.ones((1, size))
+                keep = np.arange(size) == batch.codes[rows, column, np.newaxis]
+                change = rate[rows, np.newaxis]
+                return np.where(keep, 1 - change, change / (size - 1))
+
+            codes[rows] = self.paths.draw(self.paths.per_code(weight), len(rows), rng)
+        return self.parameter_set.batch(codes)
+
+    def _change_and_walk(self, batch: DesignBatch, rate: FloatArray, rng: np.random.Generator) -> DesignBatch:
+        """Change columns independently, and take the result over as far as it leads."""
+        wanted = batch.codes.copy()
+        for column in self.open_columns:
+            hit = np.flatnonzero(rng.random(len(wanted)) < rate)
+            wanted[hit, column] = rng.integers(0, self.feasible.model.columns[column].size, size=len(hit))
+        return self.parameter_set.batch(self.paths.walk(complete(self.feasible.model, wanted)[0], rng)[0])
+
+
+def raw_grid(parameter_set: ParameterSet) -> FeasibleSpace:
+    """Return the space of every combination of values: what agents search that know no rule, as in the paper."""
+    unruled = replace(parameter_set, constraints=())
+    return FeasibleSpace(parameter_set, feasible_set(lower(unruled)))
+
+
+def _portions(rows: NDArray[np.int64], size: int) -> Iterator[NDArray[np.int64]]:
+    """Yield the rows, at most `size` at a time."""
+    for start in range(0, len(rows), size):
+        yield rows[start : start + size]

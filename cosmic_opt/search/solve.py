@@ -15,11 +15,12 @@ from cosmic_opt.ir.check import check, recheck
 from cosmic_opt.ir.lower import lower
 from cosmic_opt.ir.model import LoweredModel
 from cosmic_opt.psa.domain import Value
+from cosmic_opt.psa.evaluate import feasible
 from cosmic_opt.psa.parameter_set import DesignBatch
-from cosmic_opt.search.agents import AGENTS
+from cosmic_opt.search.agents import find_agent
 from cosmic_opt.search.bounding import NO_LIMIT
 from cosmic_opt.search.budget import Budget
-from cosmic_opt.search.feasible_space import FeasibleSpace
+from cosmic_opt.search.feasible_space import FeasibleSpace, raw_grid
 from cosmic_opt.search.frontier import Frontier
 from cosmic_opt.search.limits import step_limit
 from cosmic_opt.search.memo import RegionMemo
@@ -31,7 +32,6 @@ from cosmic_opt.solvers.base import SolveStatus
 
 WARM_START = (("random", 2048), ("genetic", 4096))
 """Evaluations that agents spend on an incumbent before regions are opened."""
-ASK = 256
 NODE_LIMIT = 2_000_000_000
 
 
@@ -62,7 +62,8 @@ class Outcome:
     """The answer of a search.
 
     `value` and `bound` are exact integers (see `Objective`); `design` is empty when none was found. `evaluations`
-    counts designs scored by the simulator, `nodes` boxes of options that were bounded.
+    counts designs that agents asked to score, `wasted` those of them that break a rule (of a native agent only) and
+    `nodes` boxes of options that were bounded.
     """
 
     status: SolveStatus
@@ -75,6 +76,7 @@ class Outcome:
     feasible_designs: int
     regions: int
     evaluations: int
+    wasted: int
     nodes: int
     seconds: float
     proof: Proof | None
@@ -108,18 +110,19 @@ class _Run:
     budget: Budget
     log: Log
     evaluations: int = 0
+    wasted: int = 0
     best_value: int | None = None
     best_design: DesignBatch | None = None
 
-    def use_agent(self, name: str, evaluations: int) -> None:
-        """Let an agent spend evaluations; keep the best design it finds."""
-        rng = np.random.default_rng([self.seed, sum(name.encode())])
-        agent = AGENTS.get(name)(self.space, rng)
+    def use_agent(self, name: str, evaluations: int, *, native: bool = False) -> None:
+        """Let an agent spend evaluations; keep the best design it finds. A native one searches the raw grid."""
+        rng = np.random.default_rng([self.seed, *name.encode()])
+        agent = find_agent(name)(raw_grid(self.instance.parameter_set) if native else self.space, rng)
         left = evaluations
         while left > 0 and not self.budget.out_of_time():
-            batch = agent.ask(min(ASK, left))
+            batch = agent.ask(min(agent.ask_size, left))
             left -= len(batch)
-            agent.tell(batch, self._score(batch))
+            agent.tell(batch, self._score_any(batch) if native else self._score(batch))
 
     def explain_no_time(self) -> None:
         """Raise for what keeps every design from running, though it obeys every rule."""
@@ -145,6 +148,16 @@ class _Run:
         allowed = scores.evaluation.step_ticks <= self.limit_ticks
         self._keep_best(batch.take(allowed), scores.values[allowed])
         return np.where(allowed, scores.values.astype(float), np.inf)
+
+    def _score_any(self, batch: DesignBatch) -> np.ndarray:
+        """Score what a native agent asks for: a design that breaks a rule is an evaluation spent for infinity."""
+        values = np.full(len(batch), np.inf)
+        rows = np.flatnonzero(feasible(batch))
+        self.wasted += len(batch) - len(rows)
+        self.evaluations += len(batch) - len(rows)
+        if len(rows):
+            values[rows] = self._score(batch.take(rows))
+        return values
 
     def _keep_best(self, batch: DesignBatch, values: np.ndarray) -> None:
         if not len(batch):
@@ -178,6 +191,7 @@ class _Run:
             self.space.size,
             frontier.space.regions.count if frontier else 0,
             self.evaluations,
+            self.wasted,
             frontier.nodes if frontier else 0,
             self.budget.elapsed(),
             frontier.proof() if frontier else None,
@@ -190,13 +204,15 @@ def solve(
     seed: int = 0,
     budget: Budget | None = None,
     agent: str | None = None,
+    native: bool = False,
     start: Sequence[Mapping[str, Value]] = (),
     memo: RegionMemo | None = None,
     log: Log = _silent,
 ) -> Outcome:
     """Return the best design of a problem, with the proof state.
 
-    With `agent`, that agent alone spends the budget's evaluations, as in the paper, and nothing is proved. `start`
+    With `agent`, that agent alone spends the budget's evaluations, and nothing is proved; `native` gives it the raw
+    grid, as in the paper, where an evaluation may be spent on a design that breaks a rule. `start`
     holds designs (a value per column) to begin with; those that are no members of this problem are passed over. A
     `memo` given to several searches spares a later one the regions that an earlier one has closed; neither changes
     the answer.
@@ -216,15 +232,15 @@ def solve(
         return run.outcome(SolveStatus.INFEASIBLE, Stop.PROVED)
     run.offer(start)
     if agent is not None:
-        return _agent_alone(run, agent)
+        return _agent_alone(run, agent, native=native)
     return _hybrid(run, memo)
 
 
-def _agent_alone(run: _Run, agent: str) -> Outcome:
+def _agent_alone(run: _Run, agent: str, *, native: bool) -> Outcome:
     if run.budget.evaluations is None and run.budget.seconds is None:
         raise SpecError("an agent alone never stops by itself", hint="give --evaluations 10000 or --time-limit 60")
-    run.use_agent(agent, run.evaluations_left())
-    if run.best_value is None and run.limit_ticks == NO_LIMIT:
+    run.use_agent(agent, run.evaluations_left(), native=native)
+    if run.best_value is None and run.limit_ticks == NO_LIMIT and not native:
         run.explain_no_time()
     status = SolveStatus.UNKNOWN if run.best_value is None else SolveStatus.FEASIBLE
     stop = Stop.TIME if run.budget.out_of_time() else Stop.EVALUATIONS

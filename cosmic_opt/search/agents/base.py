@@ -12,15 +12,25 @@ from cosmic_opt._registry import Registry
 from cosmic_opt.psa.parameter_set import DesignBatch
 from cosmic_opt.search.feasible_space import FeasibleSpace
 
+Scores = NDArray[np.float64]
+
 
 class Agent(Protocol):
-    """Proposes feasible designs only; the lower a score, the better."""
+    """Proposes members of its space only. The lower a score, the better; infinity is a design that does not count.
+
+    Scores are positive. Every `ask` is answered by one `tell` with the same batch.
+    """
+
+    ask_size: int
+    """How many designs it is best asked for at a time."""
 
     def ask(self, count: int) -> DesignBatch:
         """Return `count` designs to score."""
 
-    def tell(self, batch: DesignBatch, scores: NDArray[np.float64]) -> None:
+    def tell(self, batch: DesignBatch, scores: Scores) -> None:
         """Learn the scores of designs that `ask` returned."""
 
 
-AGENTS: Registry[Callable[[FeasibleSpace, np.random.Generator], Agent]] = Registry("agent")
+AgentFactory = Callable[[FeasibleSpace, np.random.Generator], Agent]
+
+AGENTS: Registry[AgentFactory] = Registry("agent")

@@ -1,4 +1,4 @@
-"""The genetic agent: tournament selection, crossover by component, mutation by resampling."""
+"""The genetic agent: tournament selection, crossover by column with repair, mutation."""
 
 from __future__ import annotations
 
@@ -6,7 +6,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from cosmic_opt.psa.parameter_set import DesignBatch
-from cosmic_opt.search.agents.base import AGENTS
+from cosmic_opt.search.agents.archive import Archive
+from cosmic_opt.search.agents.base import AGENTS, Scores
 from cosmic_opt.search.feasible_space import FeasibleSpace
 
 POPULATION = 64
@@ -17,31 +18,28 @@ TOURNAMENT = 3
 
 @AGENTS.register("genetic")
 class GeneticAgent:
-    """Keeps the best designs it was told; every child is feasible by construction."""
+    """Keeps the best designs it was told; a child that breaks a rule gives way to the member nearest to it."""
+
+    ask_size = POPULATION
 
     def __init__(self, space: FeasibleSpace, rng: np.random.Generator) -> None:
         self.space = space
         self.rng = rng
-        self.parents = space.parameter_set.batch(np.zeros((0, len(space.parameter_set.columns)), dtype=np.int32))
-        self.scores: NDArray[np.float64] = np.zeros(0)
+        self.parents = Archive(space, POPULATION)
+        self.told = 0
 
     def ask(self, count: int) -> DesignBatch:
-        """Return uniform designs until there is a population, then children."""
-        if len(self.parents) < POPULATION:
+        """Return uniform designs until a population was scored, then children."""
+        if self.told < POPULATION:
             return self.space.sample(count, self.rng)
-        left, right = (self.parents.take(self._tournament(count)) for _ in range(2))
+        left, right = (self.parents.designs.take(self._tournament(count)) for _ in range(2))
         child = self.space.crossover(left, right, self.rng)
         return self.space.mutate(child, MUTATION, self.rng)
 
-    def tell(self, batch: DesignBatch, scores: NDArray[np.float64]) -> None:
+    def tell(self, batch: DesignBatch, scores: Scores) -> None:
         """Keep the best distinct designs among parents and children (equal scores: the least code)."""
-        codes = np.concatenate([self.parents.codes, batch.codes])
-        everything = np.concatenate([self.scores, scores])
-        codes, first = np.unique(codes, axis=0, return_index=True)
-        everything = everything[first]
-        best = np.argsort(everything, kind="stable")[:POPULATION]
-        self.parents = self.space.parameter_set.batch(codes[best])
-        self.scores = everything[best]
+        self.told += len(batch)
+        self.parents.add(batch, scores)
 
     def _tournament(self, count: int) -> NDArray[np.int64]:
         """Return the winner of each tournament; parents are sorted, so the least position wins."""

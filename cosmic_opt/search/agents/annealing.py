@@ -1,0 +1,59 @@
+"""Simulated annealing: chains that change one or a few columns at a time."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from cosmic_opt.psa.parameter_set import DesignBatch
+from cosmic_opt.search.agents.base import AGENTS, Scores
+from cosmic_opt.search.feasible_space import FeasibleSpace
+
+CHAINS = 16
+COLUMNS = 1.5
+"""Columns a move changes, on average."""
+HOT = 0.3
+"""Temperature at the start: a design worse by 30 % is taken with probability 1/e."""
+HALF_AFTER = 256
+"""Evaluations after which the temperature is half of that; it goes on falling as 1 / evaluations."""
+RENEWAL = 512
+"""Evaluations between renewals: the worse half of the chains goes on from where the better half is."""
+
+
+@AGENTS.register("annealing")
+class Annealing:
+    """Metropolis chains over the logarithm of the score, so that a temperature is a relative difference."""
+
+    ask_size = CHAINS
+
+    def __init__(self, space: FeasibleSpace, rng: np.random.Generator) -> None:
+        self.space = space
+        self.rng = rng
+        self.at = space.sample(CHAINS, rng)
+        self.level = np.full(CHAINS, np.inf)
+        self.told = 0
+        self.asked_of = np.zeros(0, dtype=np.int64)
+
+    def ask(self, count: int) -> DesignBatch:
+        """Return a start for each chain that has none yet, and moves of the others, in turn."""
+        self.asked_of = (self.told + np.arange(count)) % CHAINS
+        batch = self.at.take(self.asked_of)
+        started = np.isfinite(self.level[self.asked_of])
+        codes = self.space.sample(count, self.rng).codes
+        codes[started] = self.space.move(batch.take(started), COLUMNS, self.rng).codes
+        return self.space.parameter_set.batch(codes)
+
+    def tell(self, batch: DesignBatch, scores: Scores) -> None:
+        """Take better designs, and worse ones by chance, in the order they were asked for."""
+        levels = np.where(np.isfinite(scores), np.log(np.maximum(scores, np.finfo(float).tiny)), np.inf)
+        dice = np.log(self.rng.random(len(batch)))
+        codes = self.at.codes.copy()
+        for row, chain in enumerate(self.asked_of.tolist()):
+            temperature = HOT / (1 + self.told / HALF_AFTER)
+            self.told += 1
+            if levels[row] < np.inf and levels[row] - self.level[chain] <= -temperature * dice[row]:
+                self.level[chain], codes[chain] = levels[row], batch.codes[row]
+            if self.told % RENEWAL == 0:
+                order = np.argsort(self.level, kind="stable")
+                better, worse = order[: CHAINS // 2], order[CHAINS // 2 :]
+                self.level[worse], codes[worse] = self.level[better], codes[better]
+        self.at = self.space.parameter_set.batch(codes)

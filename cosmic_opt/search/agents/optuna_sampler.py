@@ -1,0 +1,105 @@
+"""Any sampler of Optuna as an agent."""
+
+from __future__ import annotations
+
+import inspect
+import warnings
+from typing import Any
+
+import numpy as np
+
+from cosmic_opt.errors import SpecError, Where, nearest
+from cosmic_opt.psa.parameter_set import Column, DesignBatch
+from cosmic_opt.search.agents.base import AgentFactory, Scores
+from cosmic_opt.search.agents.extras import load
+from cosmic_opt.search.feasible_space import FeasibleSpace
+
+PREFIX = "optuna:"
+PENALTY = 1e300
+"""The score of a design that does not count, for samplers that take no infinity."""
+
+
+class OptunaAgent:
+    """A sampler proposes any combination of values; its score is that of the member nearest to it.
+
+    So the sampler sees a function over the whole grid and every evaluation is of a member. Over the raw grid nothing
+    is nearer than the proposal itself: the sampler is then used as anybody would use it, with a penalty.
+    """
+
+    ask_size = 8
+
+    def __init__(self, name: str, space: FeasibleSpace, rng: np.random.Generator) -> None:
+        optuna = load("optuna", "optuna")
+        self.space = space
+        self.rng = rng
+        optuna.logging.set_verbosity(optuna.logging.ERROR)
+        columns = space.parameter_set.columns
+        self.distributions = {columns[at].name: _distribution(optuna, columns[at]) for at in space.open_columns}
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")  # some samplers call themselves experimental
+            sampler = _sampler_class(name)(seed=int(rng.integers(2**31)))
+            self.study = optuna.create_study(sampler=sampler)
+        self.trials: list[Any] = []
+
+    def ask(self, count: int) -> DesignBatch:
+        """Return the members nearest to what the sampler proposes."""
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            self.trials = [self.study.ask(self.distributions) for _ in range(count)]
+        codes = self.space.sample(1, self.rng).codes.repeat(count, axis=0)
+        names = [column.name for column in self.space.parameter_set.columns]
+        for at in self.space.open_columns:
+            codes[:, at] = [int(trial.params[names[at]]) for trial in self.trials]
+        return self.space.nearest(codes, self.rng)
+
+    def tell(self, batch: DesignBatch, scores: Scores) -> None:
+        """Pass the scores on."""
+        del batch
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            for trial, score in zip(self.trials, np.minimum(scores, PENALTY).tolist(), strict=True):
+                self.study.tell(trial, score)
+
+
+def optuna_agent(name: str, *, where: Where | None = None) -> AgentFactory:
+    """Return the factory of the agent that a sampler is: "TPESampler", "NSGAIISampler", ...
+
+    Raises:
+        SpecError: Optuna is not installed, has no such sampler, or the sampler needs more than a seed.
+    """
+    sampler = _sampler_class(name, where=where)
+    try:
+        sampler(seed=0)
+    except ImportError as error:
+        raise SpecError(f"{name} needs another library: {error}", where=where, hint="install it with pip") from None
+
+    def build(space: FeasibleSpace, rng: np.random.Generator) -> OptunaAgent:
+        return OptunaAgent(name, space, rng)
+
+    return build
+
+
+def _sampler_class(name: str, *, where: Where | None = None) -> Any:
+    samplers = load("optuna.samplers", "optuna", where=where)
+    usable = [known for known in samplers.__all__ if _takes_seed_alone(getattr(samplers, known))]
+    if name not in usable:
+        raise SpecError(
+            f"Optuna has no sampler {name!r} that a seed is enough for", where=where, hint=nearest(name, usable)
+        )
+    return getattr(samplers, name)
+
+
+def _takes_seed_alone(sampler: Any) -> bool:
+    if not inspect.isclass(sampler) or inspect.isabstract(sampler):
+        return False
+    parameters = inspect.signature(sampler).parameters.values()
+    needed = {p.name for p in parameters if p.default is p.empty and p.kind is not p.VAR_KEYWORD}
+    return "seed" in {p.name for p in parameters} and not needed
+
+
+def _distribution(optuna: Any, column: Column) -> Any:
+    """Return the codes of a column as Optuna sees them: ordered for numbers that ascend, else categories."""
+    values = column.values
+    if not isinstance(values[0], str) and list(values) == sorted(values):
+        return optuna.distributions.IntDistribution(0, len(values) - 1)
+    return optuna.distributions.CategoricalDistribution(tuple(range(len(values))))
