@@ -1,0 +1,155 @@
+"""`calibrate`: a device file from measured rows; hostile files end in a hint and leave nothing behind."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+from unittest import mock
+
+import pytest
+
+from cosmic_opt.catalog.hardware import load_device
+from tests.unit.cli.running import run
+
+DATA = Path(__file__).parents[3] / "benchmarks" / "data"
+DOCS = Path(__file__).parents[3] / "docs" / "cli.md"
+HEADER = "kernel,precision,m,n,k,value\n"
+ROW = "gemm,bf16,64,4096,4096,1.5e-05\n"
+
+
+def write(folder: Path, text: str, name: str = "rows.csv") -> str:
+    file = folder / name
+    file.write_text(text, encoding="utf-8")
+    return str(file)
+
+
+def test_a_file_is_written_that_loads_as_the_device_with_the_fitted_constants(tmp_path: Path) -> None:
+    out = tmp_path / "mine.yaml"
+    done = run("calibrate", "--device", "H100", "--rows", str(DATA / "kernels.json"), "--out", str(out), "--json")
+    assert done.code == 0, done.err
+    device = load_device(str(out))
+    assert (device.name, device.extrapolates) == ("h100-sxm-calibrated", ())
+    after = {change["constant"]: change["after"] for change in done.keys["changes"]}
+    assert device.gemm.simple.memory_fraction == pytest.approx(after["gemm.simple.memory_fraction"], rel=1e-4)
+    assert device.attention.decode_launch_s == pytest.approx(after["attention.decode_launch_s"], rel=1e-4)
+    assert device.fabric == load_device("h100-sxm").fabric
+
+
+def test_the_file_says_where_it_comes_from(tmp_path: Path) -> None:
+    out = tmp_path / "mine.yaml"
+    run("calibrate", "--device", "h100", "--rows", write(tmp_path, HEADER + ROW), "--out", str(out), "--quiet")
+    text = out.read_text(encoding="utf-8")
+    assert "fitted by cosmic-opt calibrate on 1 rows of rows.csv (sha256 " in text
+    assert "starting from h100-sxm" in text
+    assert str(tmp_path) not in text
+
+
+def test_a_written_file_is_a_device_of_a_system(tmp_path: Path) -> None:
+    run("calibrate", "--device", "h100", "--rows", write(tmp_path, HEADER + ROW), "--out", str(tmp_path / "my.yaml"))
+    root = Path(__file__).parents[3] / "instances"
+    instance = (root / "llama3-405b" / "h100-16k.yaml").read_text(encoding="utf-8")
+    system = (root / "_systems" / "dgx-h100-16k.yaml").read_text(encoding="utf-8")
+    (tmp_path / "system.yaml").write_text(system.replace("device: h100-sxm", "device: my.yaml"), encoding="utf-8")
+    changed = instance.replace("system: dgx-h100-16k", "system: system.yaml")
+    assert changed != instance
+    done = run("count", write(tmp_path, changed, "instance.yaml"), "--json")
+    assert done.keys["value"] == run("count", "llama3-405b/h100-16k", "--json").keys["value"]
+
+
+def test_errors_before_and_after_constants_and_residuals_are_printed(tmp_path: Path) -> None:
+    done = run("calibrate", "--device", "a100-80", "--rows", str(DATA / "collectives.json"))
+    assert done.code == 0
+    for part in ("before", "after", "fabric.efficiency", "largest residuals", "left out", "held out"):
+        assert part in done.out
+    assert len(done.out.splitlines()) < 60
+
+
+def test_every_json_key_is_documented() -> None:
+    section = DOCS.read_text(encoding="utf-8").split("\n## calibrate\n")[1]
+    keys = run("calibrate", "--device", "gb200", "--rows", str(DATA / "collectives.json"), "--json").keys
+    for key in keys.keys() - {"schema"}:
+        assert f"`{key}`" in section, key
+    for name in ("errors", "changes", "residuals"):
+        for key in keys[name][0]:
+            assert key in section, key
+
+
+def test_a_few_own_steps_refine_and_the_file_says_so(tmp_path: Path) -> None:
+    step: dict[str, Any] = {
+        **{"gpu": "H100-SXM", "metric": "step_time_s", "value": 20.0, "gpus": 64, "seq": 2048, "gbs": 512, "mbs": 4},
+        **{"tp": 1, "pp": 1, "dp": 64, "zero": 3, "recompute": "full", "precision": "bf16", "stack": "fsdp-2023"},
+        "dims": {"layers": 32, "hidden": 4096, "heads": 32, "vocab": 50368, "ffn": 16384},
+        "network": {"gpus_per_node": 8, "scale_out_bytes_per_s": 50e9},
+    }
+    steps = write(tmp_path, json.dumps([step]), "steps.json")
+    out = tmp_path / "mine.yaml"
+    done = run("calibrate", "--device", "h100", "--steps", steps, "--out", str(out), "--json")
+    assert done.code == 0, done.err
+    assert {change["constant"] for change in done.keys["changes"]} >= {"gemm.sustained.bf16", "fabric.nic_efficiency"}
+    assert "no longer predicts independently" in out.read_text(encoding="utf-8")
+    assert load_device(str(out)).sustained_fraction("bf16") < load_device("h100").sustained_fraction("bf16")
+
+
+@pytest.mark.parametrize(
+    ("text", "name"),
+    [
+        ("", "rows.csv"),
+        ("kernel\n", "rows.csv"),
+        ("a,b\n1,2\n", "rows.csv"),
+        (HEADER + ROW.replace("1.5e-05", "nan"), "rows.csv"),
+        (HEADER + ROW.replace("1.5e-05", "-1"), "rows.csv"),
+        (HEADER + ROW.replace("1.5e-05", ""), "rows.csv"),
+        (HEADER + ROW.replace("64", "0"), "rows.csv"),
+        (HEADER + ROW.replace("gemm", "gem"), "rows.csv"),
+        (HEADER + "gemm,bf16\n", "rows.csv"),
+        ("\x00\x01", "rows.csv"),
+        ("[]", "rows.json"),
+        ('[{"gbs": 8, "value": 3}]', "rows.json"),
+        ('{"rows": 3}', "rows.json"),
+        ("{", "rows.json"),
+    ],
+)
+def test_hostile_rows_are_refused_with_a_hint_and_nothing_is_written(text: str, name: str, tmp_path: Path) -> None:
+    out = tmp_path / "mine.yaml"
+    done = run("calibrate", "--device", "h100", "--rows", write(tmp_path, text, name), "--out", str(out))
+    assert (done.code, done.out) == (2, "")
+    assert "hint:" in done.err
+    assert not out.exists()
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        ("--device", "h10", "--rows", "ROWS"),
+        ("--device", "", "--rows", "ROWS"),
+        ("--device", "mine.yaml", "--rows", "ROWS"),
+        ("--device", "h100"),
+        ("--device", "h100", "--rows", "nowhere.csv"),
+        ("--device", "h100", "--steps", "ROWS"),
+        ("--device", "h100", "--rows", "ROWS", "--out", "mine.txt"),
+        ("--device", "h100", "--rows", "ROWS", "--out", "nowhere/mine.yaml"),
+    ],
+)
+def test_wrong_options_are_refused_with_a_hint(arguments: tuple[str, ...], tmp_path: Path) -> None:
+    rows = write(tmp_path, HEADER + ROW)
+    done = run("calibrate", *(rows if argument == "ROWS" else argument for argument in arguments))
+    assert (done.code, done.out) == (2, "")
+    assert "hint:" in done.err
+
+
+def test_an_existing_file_is_replaced_only_with_force(tmp_path: Path) -> None:
+    rows, out = write(tmp_path, HEADER + ROW), tmp_path / "mine.yaml"
+    out.write_text("kept", encoding="utf-8")
+    assert run("calibrate", "--device", "h100", "--rows", rows, "--out", str(out)).code == 2
+    assert out.read_text(encoding="utf-8") == "kept"
+    assert run("calibrate", "--device", "h100", "--rows", rows, "--out", str(out), "--force").code == 0
+    assert "h100-sxm-calibrated" in out.read_text(encoding="utf-8")
+
+
+def test_a_folder_that_cannot_be_written_is_refused(tmp_path: Path) -> None:
+    rows, refusal = write(tmp_path, HEADER + ROW), PermissionError(13, "Permission denied")
+    with mock.patch("cosmic_opt.cli.files.NamedTemporaryFile", side_effect=refusal):
+        done = run("calibrate", "--device", "h100", "--rows", rows, "--out", str(tmp_path / "mine.yaml"))
+    assert (done.code, done.out) == (2, "")
+    assert "Permission denied" in done.err
