@@ -74,6 +74,8 @@ class LanguageModel:
         rotary: Queries and keys are rotated; otherwise positions are learned.
         dropout: Residual and attention dropout are trained with.
         tied_embeddings: The head reuses the token table.
+        clamped_gate: The gate is clamped, scaled and shifted and its maps have biases (gpt-oss, arXiv 2508.10925,
+            section 2), which no fused kernel covers.
         latent: Latent attention instead of grouped-query attention.
         experts: The mixture of experts, or None for a dense model.
     """
@@ -90,6 +92,7 @@ class LanguageModel:
     rotary: bool = True
     dropout: bool = False
     tied_embeddings: bool = False
+    clamped_gate: bool = False
     latent: LatentAttention | None = None
     experts: Experts | None = None
 

@@ -21,9 +21,11 @@ RECIPES = {
     "amp_bf16": "bf16",
     "amp_fp8": "fp8",
     "fp8-mx": "mxfp8",
-    "fp8-tensorwise": "fp8-dynamic",
+    "fp8-tensorwise": "fp8-cs",
 }
 """Other spellings of precision recipes: automatic mixed precision, tensor scaling, micro-scaling."""
+CLAMPED_GATE_MODEL = "gpt oss"
+"""The one model family whose published gate is clamped; its dimensions do not say so."""
 UNDETERMINED = "not determined"
 UNCONFIRMED = "before relying on it"
 SHARED_NIC_SHARE = 0.75
@@ -84,6 +86,7 @@ def read_model(row: Row, *, dropout: bool = True) -> LanguageModel:
         rotary=gated,
         dropout=dropout,
         tied_embeddings=not gated,
+        clamped_gate=str(row.get("model")).lower().replace("-", " ").startswith(CLAMPED_GATE_MODEL),
         latent=LatentAttention() if dims.get("attention") == "MLA" else None,
         experts=experts,
     )
@@ -144,7 +147,7 @@ def _sequence_parallel(row: Row) -> bool:
 def _recipe(row: Row, stack: Stack) -> str:
     name = text(row, "precision").lower().split(" ")[0]
     if name == "fp8" and stack.selective == "operators":
-        return "fp8-dynamic"  # compiled per-tensor scales are found in a pass of their own
+        return "fp8-cs"  # this framework has no delayed scaling
     return RECIPES.get(name, name)
 
 

@@ -26,6 +26,8 @@ ACCUMULATE_BYTES = 6
 """Adding a 2-byte weight gradient to the accumulated one: read both, write one (beyond the product's own write)."""
 BACKWARD_TRAFFIC = 1.4
 """Elementwise traffic of backward over forward: gradients in and out, saved inputs read."""
+CLAMPED_GATE_BYTES = 52
+"""Biases 8, two clamps 8, scale 4, sigmoid 4, product 6, shift 4, product 6, routing weight in fp32 12."""
 SOFTMAX_BYTES = (4, 5)
 DROPOUT_BYTES = (5, 6)
 """Bytes per attention score, forward and backward, of the unfused kernels."""
@@ -120,22 +122,36 @@ def _unfused_attention(setup: TrainingSetup, designs: TrainingDesigns) -> Pass:
     return Pass(written + read + forward, written + 3 * read + backward)
 
 
-def elementwise_pass(setup: TrainingSetup, designs: TrainingDesigns, ffn: FloatArray | float) -> Pass:
-    """Return norms, residuals, activation and rotary or transposes of one layer; `ffn` is the width a token passes.
+def activation_bytes(setup: TrainingSetup) -> float:
+    """Return bytes a token's activation moves forward, whole on all tp ranks: 4 per element, 6 with a gate.
 
-    Bytes per token forward: 2 norms of 4 h, 2 residuals of 6 h (7 with a dropout mask), 4 to 6 bytes per element of
-    the activation, 4 per element of queries and keys (12 h of transposes around unfused attention). Norms and
-    residuals divide by tp only with sequence parallelism (Korthikanti 2022).
+    Fused experts activate inside their products. A clamped gate is a chain of separate kernels.
+    """
+    model, experts = setup.model, setup.model.experts
+    gate = CLAMPED_GATE_BYTES if model.clamped_gate else 6 if model.gated_mlp else 4
+    if experts is None:
+        return gate * model.ffn
+    inside = setup.fused_experts and not model.clamped_gate
+    routed = 0.0 if inside else experts.top_k * experts.ffn * setup.capacity
+    return gate * (routed + experts.shared * experts.ffn)
+
+
+def elementwise_pass(setup: TrainingSetup, designs: TrainingDesigns) -> Pass:
+    """Return norms, residuals, activation and rotary or transposes of one layer.
+
+    Bytes per token forward: 2 norms of 4 h, 2 residuals of 6 h (7 with a dropout mask), the activation, 4 per element
+    of queries and keys (12 h of transposes around unfused attention). Norms and residuals divide by tp only with
+    sequence parallelism (Korthikanti 2022).
     """
     model, stack = setup.model, setup.stack
     whole: FloatArray | float = (2 * 4 + 2 * (7 if model.dropout else 6)) * model.hidden
     if setup.sequence_parallel:
         whole = whole / designs.tp
-    inside: FloatArray | float = (6 if model.gated_mlp else 4) * ffn
+    inside = activation_bytes(setup)
     if stack.attention.kind == "unfused":
-        inside = inside + 12 * model.hidden
+        inside += 12 * model.hidden
     else:
-        inside = inside + 4 * (model.score_width + model.kv_width / 2)
+        inside += 4 * (model.score_width + model.kv_width / 2)
     moved = designs.tokens(setup) * (whole + inside / designs.tp) * (1.0 if setup.compiled else stack.eager_traffic)
     forward = bytes_s(setup.device, moved, stack.elementwise_fraction)
     return Pass(forward, BACKWARD_TRAFFIC * forward)

@@ -95,14 +95,11 @@ def _layer(setup: TrainingSetup, designs: TrainingDesigns) -> dict[str, Pass]:
     matmuls = model.attention_matmuls
     if experts is None:
         matmuls += model.mlp_matmuls(model.ffn)
-        ffn: FloatArray | float = model.ffn
-    else:
-        matmuls += model.mlp_matmuls(experts.shared * experts.ffn) if experts.shared else ()
-        routed = 0.0 if setup.fused_experts else experts.top_k * experts.ffn * setup.capacity
-        ffn = routed + experts.shared * experts.ffn
+    elif experts.shared:
+        matmuls += model.mlp_matmuls(experts.shared * experts.ffn)
     passes["matmul"] = matmul_pass(setup, designs, matmuls)
     passes["attention"] = attention
-    passes["elementwise"] = elementwise_pass(setup, designs, ffn)
+    passes["elementwise"] = elementwise_pass(setup, designs)
     passes["casts"] = cast_pass(setup, designs, matmuls)
     passes["tensor_parallel"] = tensor_pass(setup, designs)
     passes["context_parallel"] = context_pass(setup, designs, attention)

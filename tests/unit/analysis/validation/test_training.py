@@ -155,6 +155,11 @@ def test_a_release_with_fused_experts_is_that_stack() -> None:
     assert read_row(row | {"release": "26.06"}).setup.stack.name == "megatron-te-2026"
 
 
+def test_a_clamped_gate_is_a_fact_of_one_model() -> None:
+    assert read_model(ROW | {"model": "GPT OSS 120B"}).clamped_gate
+    assert not read_model(ROW).clamped_gate
+
+
 def test_a_pipeline_without_a_micro_batch_takes_the_framework_s() -> None:
     row = ROW | {"mbs": None, "local_batch": 16, "pp": 4, "dp": 8}
     assert read_row(row).designs.micro_batch == 1
@@ -182,16 +187,16 @@ def test_primary_steps_are_within_4_percent_half_the_time_and_14_nine_times_in_t
 
 
 @pytest.mark.parametrize("fold", [(0, 1), (2,)])
-def test_all_steps_are_within_5_and_19_percent(fold: tuple[int, ...]) -> None:
+def test_all_steps_are_within_5_and_16_percent(fold: tuple[int, ...]) -> None:
     found = errors(fold)
     assert np.median(found) <= 0.05
-    assert np.quantile(found, 0.9) <= 0.19
+    assert np.quantile(found, 0.9) <= 0.16
 
 
-def test_steps_with_experts_are_within_18_and_45_percent() -> None:
+def test_steps_with_experts_are_within_16_and_32_percent() -> None:
     found = errors((0, 1, 2), "training, experts")
-    assert np.median(found) <= 0.18
-    assert np.quantile(found, 0.9) <= 0.45
+    assert np.median(found) <= 0.16
+    assert np.quantile(found, 0.9) <= 0.32
 
 
 def test_ranks_hold_within_each_large_source() -> None:

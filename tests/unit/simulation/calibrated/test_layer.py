@@ -46,14 +46,14 @@ def test_elementwise_traffic_of_gpt_is_22_h_whole_and_28_h_split() -> None:
     tp4 = TrainingDesigns.of(tp=4)
     moved = 2048 * GPT_175B.hidden * (22 + (16 + 12) / 4)
     expected = moved / (0.78 * job.device.memory_bytes_per_s)
-    assert elementwise_pass(job, tp4, GPT_175B.ffn).forward_s == pytest.approx(expected)
+    assert elementwise_pass(job, tp4).forward_s == pytest.approx(expected)
 
 
 def test_sequence_parallelism_splits_norms_too() -> None:
     tp8 = TrainingDesigns.of(tp=8)
-    whole = elementwise_pass(setup(), tp8, LLAMA_8B.ffn).forward_s
-    split = elementwise_pass(setup(sequence_parallel=True), tp8, LLAMA_8B.ffn).forward_s
-    assert split == pytest.approx(elementwise_pass(setup(), ONE, LLAMA_8B.ffn).forward_s / 8)
+    whole = elementwise_pass(setup(), tp8).forward_s
+    split = elementwise_pass(setup(sequence_parallel=True), tp8).forward_s
+    assert split == pytest.approx(elementwise_pass(setup(), ONE).forward_s / 8)
     assert split < whole
 
 

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 
 from cosmic_opt.simulation.calibrated.data_parallel import expert_copies, layer_parameters
 from cosmic_opt.simulation.calibrated.job import TrainingDesigns
-from cosmic_opt.simulation.calibrated.layer import Pass
+from cosmic_opt.simulation.calibrated.layer import Pass, activation_bytes
 from cosmic_opt.simulation.calibrated.moe import (
     dispatch_pass,
     expert_cast_pass,
@@ -72,6 +74,15 @@ def test_fused_experts_exist_for_block_scaled_recipes_only() -> None:
     designs = TrainingDesigns.of(dp=8, ep=8)
     assert expert_cast_pass(block, designs, EXPERTS).both_s < expert_cast_pass(old, designs, EXPERTS).both_s
     assert step_time(block, designs).step_s < step_time(old, designs).step_s
+
+
+def test_a_clamped_gate_costs_its_chain_of_kernels_even_where_experts_are_fused() -> None:
+    clamped = replace(QWEN_30B, clamped_gate=True)
+    assert activation_bytes(JOB) == 6 * 8 * 768
+    assert activation_bytes(setup(clamped)) == 52 * 8 * 768
+    fused = {"stack": "megatron-te-2026", "recipe": "mxfp8"}
+    assert activation_bytes(setup(QWEN_30B, **fused)) == 0
+    assert activation_bytes(setup(clamped, **fused)) == 52 * 8 * 768
 
 
 def test_passes_add() -> None:
