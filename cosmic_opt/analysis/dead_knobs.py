@@ -28,7 +28,7 @@ from cosmic_opt.errors import LimitError
 from cosmic_opt.feasibility.feasible_set import FeasibleSet, feasible_set
 from cosmic_opt.ir.check import check
 from cosmic_opt.ir.lower import lower
-from cosmic_opt.ir.model import LoweredModel
+from cosmic_opt.ir.model import Linear, LoweredModel
 from cosmic_opt.psa.domain import Value
 from cosmic_opt.search.bounding import NO_LIMIT
 from cosmic_opt.search.frontier import Frontier
@@ -44,6 +44,8 @@ Verdicts = NDArray[np.bool_]
 
 SAMPLES = 64
 """Designs in which every other value of every knob is tried, to find a pair that shows the knob live."""
+REGION_LIMIT = 500_000
+"""Spaces with more regions are not proved over: that would take longer than the search."""
 EXHAUSTIVE_LIMIT = 50_000
 """A problem with at most so many designs is decided by scoring them all."""
 
@@ -138,6 +140,8 @@ class _Examination:
         """The search space, for proofs over all of it."""
         simulator, dimensions = self.scorer.simulator, self.instance.dimensions
         space = build_space(self.parameter_set, self.model, simulator, dimensions, self.objective)
+        if space.regions.count > REGION_LIMIT:
+            raise TooLargeError
         return Frontier(space, simulator, self.objective)
 
     @cached_property
@@ -210,10 +214,25 @@ class _Examination:
 
     def _has_freedom(self, column: int) -> bool | None:
         """Tell whether two feasible designs differ in the column alone; None when that is too large to count."""
+        if self._is_determined(column):
+            return False
         try:
             return count_projections(self.model, [column], self.feasible) < self.feasible.size
         except LimitError:
             return None
+
+    def _is_determined(self, column: int) -> bool:
+        """Tell whether equations leave the column one code once the others are chosen: no two codes weigh alike."""
+        equations = [
+            rule.weights[rule.columns.index(column)]
+            for rule in self.model.constraints
+            if isinstance(rule, Linear)
+            and rule.lower is not None
+            and rule.lower == rule.upper
+            and column in rule.columns
+        ]
+        codes = self.model.allowed[column]
+        return len({tuple(weights[code] for weights in equations) for code in codes}) == len(codes)
 
     # --- dead -------------------------------------------------------------------------------------------------
 

@@ -16,7 +16,7 @@ from cosmic_opt.psa.domain import Value
 from cosmic_opt.psa.family import Family, IndexSet, member_name, numbered, split_member
 from cosmic_opt.psa.model_file import ParameterSpec, read_value
 from cosmic_opt.psa.parameter_set import Column
-from cosmic_opt.workloads.placement import GROUPS, ORDERS, nested_placement
+from cosmic_opt.workloads.placement import GROUPS, nested_placement
 
 MAX_MEMBERS = 4096
 """An index with more members is refused: each member of a family is a column."""
@@ -232,10 +232,10 @@ class _Columns:
                 self.baseline |= {key: value for key, value in self.nested(name).items() if key in free}
 
     def nested(self, name: str) -> dict[str, Value]:
-        """Return the values of a placement knob that mean the nested placement."""
-        if name == "order":
-            return {name: ORDERS[0]}
+        """Return the values of a placement knob that mean the nested placement; a group of one member fills last."""
         degrees = [self.baseline.get(group) for group in GROUPS]
+        if name == "order":
+            return {name: "_".join(sorted(GROUPS, key=lambda group: self.baseline.get(group) == 1))}
         npus = [self.baseline.get(f"npus_per_dim[{d}]") for d in range(len(self.spec.system.dimensions))]
         numbers = [value for value in (*degrees, *npus) if isinstance(value, int) and value > 0]
         if len(numbers) < len(degrees) + len(npus) or math.prod(numbers[: len(GROUPS)]) != math.prod(

@@ -7,13 +7,14 @@ from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any, TypeVar
+from typing import Any, NamedTuple, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
 
 from cosmic_opt.search import kernel
 from cosmic_opt.search.objective import Objective
+from cosmic_opt.search.proof import Block
 from cosmic_opt.search.score import kernel_columns
 from cosmic_opt.search.space import Codes, Regions, Space
 from cosmic_opt.simulation.analytical.layout import Option
@@ -26,6 +27,25 @@ Result = TypeVar("Result")
 BLOCK = 8192
 """Regions made, bounded and mostly forgotten at a time."""
 NO_LIMIT = 2**62
+
+
+class BoundedBlock(NamedTuple):
+    """A block of regions with bounds.
+
+    Attributes:
+        block: All of it; `least` is the least bound of regions that obey the limit and were not made.
+        numbers: int64 [n], the regions made.
+        regions: They.
+        ticks, amounts: int64 [n], lower bounds.
+        values: Python integers [n], their products: lower bounds of the objective.
+    """
+
+    block: Block
+    numbers: IntArray
+    regions: Regions
+    ticks: IntArray
+    amounts: IntArray
+    values: NDArray[np.object_]
 
 
 @dataclass(frozen=True)
@@ -135,11 +155,47 @@ class Bounding:
                 extreme[rows, dimension, first] = self.masks[rows, dimension, first]
         return extreme
 
-    def over_blocks(self, function: Callable[[int, Regions], Result]) -> Iterator[Result]:
-        """Yield the function of every block (its first number, its regions), in order, worked on by every core."""
+    def bound_block(self, start: int, best: tuple[int, int] | None, limit_ticks: int) -> BoundedBlock:
+        """Return the bounds of the block of regions that begins with `start`.
+
+        Regions that compute alike are first bounded as one, without communication; only where such a bound is not above
+        `best` (ticks, amount) and `limit_ticks` are they made at all.
+        """
         product = self.space.regions
-        starts = range(0, product.count, BLOCK)
-        yield from self.on_every_core(lambda start: function(start, product.block(start, start + BLOCK)), starts)
+        stop = min(start + self.block_size, product.count)
+        kinds = np.arange(start, stop, product.alike)
+        sizes, least = product.outer_sizes(kinds), None
+        if product.alike > 1 and (best is not None or limit_ticks < NO_LIMIT):
+            ticks, amounts = self._silent(product.take(kinds))
+            values = self.objective.values(ticks, amounts)
+            obeying = ticks <= limit_ticks
+            better = True if best is None else np.asarray(values <= best[0] * best[1], dtype=bool)
+            least = min(values[obeying & ~better].tolist(), default=None) if best is not None else None
+            kinds = kinds[obeying & better]
+        numbers = (kinds[:, np.newaxis] + np.arange(product.alike)).reshape(-1)
+        regions = product.take(numbers)
+        ticks, amounts = self.bounds(self.arrays(regions.codes), best=best)
+        values = self.objective.values(ticks, amounts)
+        return BoundedBlock(
+            Block(start, stop - start, int(sizes.sum()), least), numbers, regions, ticks, amounts, values
+        )
+
+    def _silent(self, regions: Regions) -> tuple[IntArray, IntArray]:
+        """Return the step without communication and the least amount of each region."""
+        arrays = self.arrays(regions.codes)
+        ticks, amounts = np.zeros(len(regions), dtype=np.int64), np.zeros(len(regions), dtype=np.int64)
+        kernel.silent_bounds(self.options, arrays, ticks, amounts)
+        return ticks, amounts
+
+    @property
+    def block_size(self) -> int:
+        """Regions of a block: whole kinds that compute alike."""
+        alike = self.space.regions.alike
+        return max(1, BLOCK // alike) * alike
+
+    def over_blocks(self, function: Callable[[int], Result]) -> Iterator[Result]:
+        """Yield the function of the first region's number of every block, in order, worked on by every core."""
+        yield from self.on_every_core(function, range(0, self.space.regions.count, self.block_size))
 
     def on_every_core(self, function: Callable[[Item], Result], items: Sequence[Item]) -> Iterator[Result]:
         """Yield the function of each item, in order; compiled code releases the interpreter's lock."""

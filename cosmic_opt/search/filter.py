@@ -11,7 +11,7 @@ from cosmic_opt.search.bounding import NO_LIMIT, Bounding
 from cosmic_opt.search.limits import step_limit
 from cosmic_opt.search.objective import Objective
 from cosmic_opt.search.score import kernel_columns, simulator_of
-from cosmic_opt.search.space import Regions, build_space
+from cosmic_opt.search.space import build_space
 
 
 def within_step_limit(instance: BoundInstance, batches: Iterator[DesignBatch]) -> Iterator[DesignBatch]:
@@ -46,8 +46,8 @@ def count_within_step_limit(instance: BoundInstance) -> tuple[int, int]:
     space = build_space(instance.parameter_set, model, simulator, instance.dimensions, objective)
     bounding = Bounding(space, simulator, objective)
 
-    def obeying(start: int, regions: Regions) -> tuple[int, int]:
-        del start
+    def obeying(start: int) -> tuple[int, int]:
+        regions = space.regions.block(start, start + bounding.block_size)
         arrays = bounding.arrays(regions.codes)
         (best, _), (worst, _) = bounding.bounds(arrays), bounding.bounds(arrays, worst=True)
         return int(regions.sizes[worst <= limit].sum()), int(regions.sizes[best <= limit].sum())

@@ -4,17 +4,16 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass, field
-from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
 from cosmic_opt.search import kernel
-from cosmic_opt.search.bounding import NO_LIMIT, Bounding, joined
+from cosmic_opt.search.bounding import NO_LIMIT, BoundedBlock, Bounding, joined
 from cosmic_opt.search.memo import RegionMemo, region_digests, shared_digest
 from cosmic_opt.search.objective import Objective
-from cosmic_opt.search.proof import Block, Proof
-from cosmic_opt.search.space import Codes, Regions, Space, too_many_regions
+from cosmic_opt.search.proof import Proof
+from cosmic_opt.search.space import Codes, Space, too_many_regions
 from cosmic_opt.simulation.analytical.simulator import AnalyticalSimulator
 
 IntArray = NDArray[np.int64]
@@ -33,20 +32,6 @@ class Progress:
     bound: int
     nodes: int
     designs_closed: int
-
-
-class _Kept(NamedTuple):
-    """What is left of a block of regions once it is bounded.
-
-    `numbers` are those in the product of all regions; `block` holds the least bound of the regions forgotten.
-    """
-
-    block: Block
-    numbers: IntArray
-    regions: Regions
-    ticks: IntArray
-    amounts: IntArray
-    values: NDArray[np.object_]
 
 
 @dataclass
@@ -100,16 +85,16 @@ class Frontier:
         """The options of every dimension."""
         return self.bounding.options
 
-    def _bound(self, start: int, regions: Regions) -> _Kept:
-        """Bound a block of regions and return those that may hold a design as good as the incumbent."""
-        ticks, amounts = self.bounding.bounds(self.bounding.arrays(regions.codes), best=self.best)
-        values = self.objective.values(ticks, amounts)
-        obeying = ticks <= min(self.limit_ticks, NO_LIMIT)
-        alive = obeying if self.value is None else obeying & np.asarray(values <= self.value, dtype=bool)
-        least = min(values[obeying & ~alive].tolist(), default=None)
-        block = Block(start, len(regions), int(regions.sizes.sum()), least)
+    def _bound(self, start: int) -> BoundedBlock:
+        """Bound a block of regions and keep those that may hold a design as good as the incumbent."""
+        whole = self.bounding.bound_block(start, self.best, min(self.limit_ticks, NO_LIMIT))
+        obeying = whole.ticks <= min(self.limit_ticks, NO_LIMIT)
+        alive = obeying if self.value is None else obeying & np.asarray(whole.values <= self.value, dtype=bool)
+        known = [value for value in (whole.block.least, *whole.values[obeying & ~alive]) if value is not None]
+        block = whole.block._replace(least=min(known, default=None))
         rows = np.flatnonzero(alive)
-        return _Kept(block, start + rows, regions.take(rows), ticks[rows], amounts[rows], values[rows])
+        bounds = whole.ticks[rows], whole.amounts[rows], whole.values[rows]
+        return BoundedBlock(block, whole.numbers[rows], whole.regions.take(rows), *bounds)
 
     def proof(self) -> Proof:
         """Return the evidence for the bound reached so far."""

@@ -63,17 +63,38 @@ class Factor:
 class RegionProduct:
     """Every region, as the product of the choices of independent components; made only in the blocks asked for.
 
-    The last factor varies fastest. Sizes of all regions sum to the feasible count.
+    The last factor varies fastest. Sizes of all regions sum to the feasible count. The factors from position `outer` on
+    decide how regions communicate and nothing else: regions that differ in them alone compute alike and lie together.
     """
 
     first: Codes
     """The least allowed code of every column."""
     factors: tuple[Factor, ...]
+    outer: int
 
     @cached_property
     def count(self) -> int:
         """The number of regions."""
         return math.prod(len(factor.rows) for factor in self.factors)
+
+    @cached_property
+    def alike(self) -> int:
+        """How many regions side by side compute alike."""
+        return math.prod(len(factor.rows) for factor in self.factors[self.outer :])
+
+    @cached_property
+    def designs_alike(self) -> int:
+        """Designs per design of the outer factors."""
+        return math.prod(int(factor.sizes.sum()) for factor in self.factors[self.outer :])
+
+    def outer_sizes(self, numbers: IntArray) -> NDArray[np.object_]:
+        """Return the designs of all regions alike to each of the given ones, which are the first of their kind."""
+        numbers = numbers // self.alike
+        sizes: NDArray[np.object_] = np.full(len(numbers), self.designs_alike, dtype=object)
+        for factor in reversed(self.factors[: self.outer]):
+            numbers, at = np.divmod(numbers, len(factor.rows))
+            sizes = sizes * factor.sizes[at]
+        return sizes
 
     def block(self, start: int, stop: int) -> Regions:
         """Return the regions numbered from `start` to before `stop`."""
@@ -289,21 +310,27 @@ def build_space(
     ownership = assign_owners(parameter_set, model, dimensions, simulator.inert, scopes)
     structural = {c for c, owner in enumerate(ownership.owner) if owner == STRUCTURAL} - ownership.inert
     feasible = feasible_set(model, first=structural)
-    regions = _regions(model, feasible, structural)
+    silent = {positions[name] for name in simulator.communicating if name in positions}
+    silent -= {positions[name] for scope in scopes for name in scope}
+    silent -= {column for rules in ownership.with_structure.values() for rule in rules for column in rule.columns}
+    silent -= {column for rule in ownership.coupling for column in rule.columns}
+    regions = _regions(model, feasible, structural, silent)
     options = tuple(_dimension_options(model, ownership, dimension) for dimension in range(dimensions))
     return Space(parameter_set, model, feasible, ownership, regions, options)
 
 
-def _regions(model: LoweredModel, feasible: FeasibleSet, structural: set[int]) -> RegionProduct:
-    """Return the product of the components' structural prefixes."""
-    factors = []
+def _regions(model: LoweredModel, feasible: FeasibleSet, structural: set[int], silent: set[int]) -> RegionProduct:
+    """Return the product of the components' structural prefixes, those over `silent` columns only last."""
+    outer: list[Factor] = []
+    inner: list[Factor] = []
     for diagram in feasible.diagrams:
         depth = next((i for i, column in enumerate(diagram.order) if column not in structural), len(diagram.order))
         rows, sizes = diagram.prefixes(depth)
         if len(rows) > FACTOR_LIMIT:
             raise too_many_regions(FACTOR_LIMIT)
-        factors.append(Factor(diagram.order[:depth], rows, sizes.astype(object)))
-    return RegionProduct(first_codes(model), tuple(factors))
+        factor = Factor(diagram.order[:depth], rows, sizes.astype(object))
+        (inner if depth and silent.issuperset(factor.columns) else outer).append(factor)
+    return RegionProduct(first_codes(model), (*outer, *inner), len(outer))
 
 
 def too_many_regions(limit: int) -> LimitError:

@@ -22,7 +22,7 @@ from cosmic_opt.search.limits import step_limit
 from cosmic_opt.search.objective import objective_of
 from cosmic_opt.search.proof import Block, Proof
 from cosmic_opt.search.score import Scorer, simulator_of
-from cosmic_opt.search.space import Regions, Space, build_space
+from cosmic_opt.search.space import Space, build_space
 from cosmic_opt.solvers.base import SolveStatus
 
 SAMPLES = 4096
@@ -137,7 +137,7 @@ class _Verification:
         if len(solved) and not (solved[-1] < space.regions.count and (np.diff(solved) > 0).all()):
             yield Check("solved regions", False, "numbers that are no regions, or repeat")
             return
-        blocks = tuple(bounding.over_blocks(lambda start, regions: self.block(bounding, proof, solved, start, regions)))
+        blocks = tuple(bounding.over_blocks(lambda start: self.block(bounding, proof, solved, start)))
         wrong = sum(left != right for left, right in zip(blocks, proof.blocks, strict=False))
         agree = wrong == 0 and len(blocks) == len(proof.blocks)
         yield Check(
@@ -156,13 +156,12 @@ class _Verification:
         passed = adjacent and whole and proof.designs == self.certificate.feasible_designs
         return Check("cover", passed, f"{proof.designs:,} designs in {ends[-1] if ends else 0:,} regions")
 
-    def block(self, bounding: Bounding, proof: Proof, solved: np.ndarray, start: int, regions: Regions) -> Block:
+    def block(self, bounding: Bounding, proof: Proof, solved: np.ndarray, start: int) -> Block:
         """Bound a block of regions again."""
-        ticks, amounts = bounding.bounds(bounding.arrays(regions.codes), best=proof.against)
-        values = self.scorer.objective.values(ticks, amounts)
-        numbers = start + np.arange(len(regions))
-        open_ = (ticks <= self.limit) & ~np.isin(numbers, solved)
-        return Block(start, len(regions), int(regions.sizes.sum()), min(values[open_].tolist(), default=None))
+        again = bounding.bound_block(start, proof.against, self.limit)
+        left = again.values[(again.ticks <= self.limit) & ~np.isin(again.numbers, solved)]
+        known = [value for value in (again.block.least, *left) if value is not None]
+        return again.block._replace(least=min(known, default=None))
 
     def solve_again(self, bounding: Bounding, solved: np.ndarray) -> Check:
         """Check that no solved region holds a design better than the recorded one."""

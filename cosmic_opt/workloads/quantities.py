@@ -39,8 +39,9 @@ def build_memory(workload: Transformer, job_data: Mapping[str, int | str], colum
         )
     job = training_job(workload, job_data)
     check_range(workload, job)
-    depends_on = ("dp", "tp", "pp", "sp", "zero_stage", "weight_sharded", "micro_batch", "recompute")
-    depends_on += ("sequence_parallel", "interleave")
+    degrees = ("dp", "tp", "pp", "sp")
+    others = ("zero_stage", "weight_sharded", "micro_batch", "recompute", "sequence_parallel", "interleave")
+    depends_on = (*degrees, *others)
     names = tuple(name for name in depends_on if name in columns)
     fixed = _fixed_degrees(job_data, names)
 

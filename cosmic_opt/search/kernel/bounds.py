@@ -72,6 +72,19 @@ def least_amount(options: Options, region: Region) -> int:
 
 
 @jit
+def silent_bounds(options: Options, regions: Regions, ticks: IntArray, amounts: IntArray) -> None:
+    """Fill the step of every region without any communication (0 where it cannot be said), and its least amount."""
+    silence = np.zeros((options.sizes.shape[0], SLOTS), dtype=np.int64)
+    terms = np.empty(TERM_COUNT, dtype=np.int64)
+    for row in range(ticks.shape[0]):
+        region = pick(regions, row)
+        amounts[row] = least_amount(options, region)
+        ticks[row] = 0
+        if region.whole[Whole.STATUS] == Status.OK:
+            ticks[row] = compose(region.whole, silence, terms)
+
+
+@jit
 def bound_regions(
     tables: PhaseTables,
     options: Options,

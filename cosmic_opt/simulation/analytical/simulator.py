@@ -35,6 +35,7 @@ from cosmic_opt.system.npu import Npu
 from cosmic_opt.workloads.training import TrainingJob, training_job
 from cosmic_opt.workloads.transformer import Transformer
 
+COMMUNICATING = ("chunks", "multidim", "overlap_gradients", "overlap_weights", "order")
 _BLOCK_ROWS = 4096
 """Rows encoded at a time, so that a block of input stays in the cache."""
 
@@ -81,6 +82,7 @@ class AnalyticalSimulator:
         terms: Names of the parts of a step.
         hidden: Names of the hidden communication.
         structural: Columns that `prepare` reads.
+        communicating: Columns that say how groups communicate, and change nothing where communication takes no time.
         inert: Columns that cannot change a score here.
         job: The job, with defaults.
         causal_half: Whether the attention of a causal model counts half the square.
@@ -118,6 +120,7 @@ class AnalyticalSimulator:
         self._columns: InputColumns = bind_columns(self.job, data, tuple(domains), dimensions)
         places = self._columns.places
         self.structural = tuple(name for name, place in places.items() if place < self._columns.structural)
+        self.communicating = tuple(name for name in places if name in COMMUNICATING)
         self.inert = tuple(name for name in domains if name not in places)
         if data["causal_half"] not in (0, 1):
             raise SpecError("causal_half is a flag", where=Where(key="causal_half"), hint="allowed: 0, 1")

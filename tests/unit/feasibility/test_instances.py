@@ -78,6 +78,15 @@ def restricted(name: str) -> list[ParameterSet]:
             Edits(scope="filling_order", fix=(*shape, *rest, *once, ("pp", "1"))),
             Edits(scope="workload", fix=(*fixed, ("dp", "1"), ("sp", "1"))),
         ]
+    elif name.startswith("calculon/"):
+        once = (("recompute", "selective"), ("chunks", "4"), ("multidim", "baseline"), ("algorithm", "ring"))
+        flags = (("overlap_gradients", "1"), ("overlap_weights", "1"), ("sequence_parallel", "1"))
+        edits = [
+            Edits(scope="nested", fix=(*once, *flags, ("zero_stage", "1"), ("micro_batch", "2"))),
+            Edits(
+                scope="execution", fix=(*once, *flags, ("zero_stage", "1"), ("interleave", "1"), ("micro_batch", "1"))
+            ),
+        ]
     elif name.startswith("cosmic/"):
         edits = [
             Edits(scope="workload"),
