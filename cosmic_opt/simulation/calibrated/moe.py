@@ -85,6 +85,19 @@ def dispatch_pass(setup: TrainingSetup, designs: TrainingDesigns, experts: Exper
         fabric.inter_node_s + remote / (setup.nic_bytes_per_s * fabric.nic_efficiency),
         0.0,
     )
-    hidden = np.where(designs.interleave > 1, setup.stack.overlap.dispatch_exposed, 1.0)
-    once = 2 * (inside + across * hidden)
+    once = 2 * (inside + across)
     return Pass(once, once)
+
+
+def dispatch_exposed(setup: TrainingSetup, designs: TrainingDesigns, dispatch: Pass, compute: Pass) -> Pass:
+    """Return what of the dispatch is seen: an interleaved schedule hides it behind another micro-batch's compute.
+
+    A share stays exposed, and so does what is longer than the compute it hides behind.
+    """
+    overlap, many = setup.stack.overlap, designs.interleave > 1
+
+    def seen(traffic_s: FloatArray, compute_s: FloatArray) -> FloatArray:
+        beyond = traffic_s - overlap.hidden_window * compute_s
+        return np.where(many, np.maximum(overlap.dispatch_exposed * traffic_s, beyond), traffic_s)
+
+    return Pass(seen(dispatch.forward_s, compute.forward_s), seen(dispatch.backward_s, compute.backward_s))

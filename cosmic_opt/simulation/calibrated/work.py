@@ -21,7 +21,13 @@ from cosmic_opt.simulation.calibrated.layer import (
     head_pass,
     matmul_pass,
 )
-from cosmic_opt.simulation.calibrated.moe import dispatch_pass, expert_cast_pass, experts_pass, permute_pass
+from cosmic_opt.simulation.calibrated.moe import (
+    dispatch_exposed,
+    dispatch_pass,
+    expert_cast_pass,
+    experts_pass,
+    permute_pass,
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -107,7 +113,8 @@ def _layer(setup: TrainingSetup, designs: TrainingDesigns) -> dict[str, Pass]:
         passes["matmul"] += experts_pass(setup, designs, experts)
         passes["elementwise"] += permute_pass(setup, designs)
         passes["casts"] += expert_cast_pass(setup, designs, experts)
-        passes["dispatch"] = dispatch_pass(setup, designs, experts)
+        dispatch = dispatch_pass(setup, designs, experts)
+        passes["dispatch"] = dispatch_exposed(setup, designs, dispatch, total(passes))
     return passes
 
 

@@ -187,16 +187,16 @@ def test_primary_steps_are_within_4_percent_half_the_time_and_14_nine_times_in_t
 
 
 @pytest.mark.parametrize("fold", [(0, 1), (2,)])
-def test_all_steps_are_within_5_and_16_percent(fold: tuple[int, ...]) -> None:
+def test_all_steps_are_within_5_and_15_percent(fold: tuple[int, ...]) -> None:
     found = errors(fold)
     assert np.median(found) <= 0.05
-    assert np.quantile(found, 0.9) <= 0.16
+    assert np.quantile(found, 0.9) <= 0.15
 
 
-def test_steps_with_experts_are_within_16_and_32_percent() -> None:
+def test_steps_with_experts_are_within_12_and_30_percent() -> None:
     found = errors((0, 1, 2), "training, experts")
-    assert np.median(found) <= 0.16
-    assert np.quantile(found, 0.9) <= 0.32
+    assert np.median(found) <= 0.12
+    assert np.quantile(found, 0.9) <= 0.30
 
 
 def test_ranks_hold_within_each_large_source() -> None:

@@ -11,6 +11,7 @@ from cosmic_opt.simulation.calibrated.data_parallel import expert_copies, layer_
 from cosmic_opt.simulation.calibrated.job import TrainingDesigns
 from cosmic_opt.simulation.calibrated.layer import Pass, activation_bytes
 from cosmic_opt.simulation.calibrated.moe import (
+    dispatch_exposed,
     dispatch_pass,
     expert_cast_pass,
     experts_pass,
@@ -83,6 +84,14 @@ def test_a_clamped_gate_costs_its_chain_of_kernels_even_where_experts_are_fused(
     fused = {"stack": "megatron-te-2026", "recipe": "mxfp8"}
     assert activation_bytes(setup(QWEN_30B, **fused)) == 0
     assert activation_bytes(setup(clamped, **fused)) == 52 * 8 * 768
+
+
+def test_an_interleaved_schedule_hides_dispatch_up_to_the_compute_beside_it() -> None:
+    ten, hundred = (Pass(np.full(1, each), np.full(1, each)) for each in (10.0, 100.0))
+    plain, many = TrainingDesigns.of(), TrainingDesigns.of(pp=2, interleave=2)
+    assert dispatch_exposed(JOB, plain, ten, hundred).forward_s == 10
+    assert dispatch_exposed(JOB, many, ten, hundred).forward_s == pytest.approx(0.2 * 10)
+    assert dispatch_exposed(JOB, many, hundred, ten).backward_s == pytest.approx(100 - 0.9 * 10)
 
 
 def test_passes_add() -> None:
