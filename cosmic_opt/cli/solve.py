@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from cosmic_opt.cli.around import Around, Asked, look_around
 from cosmic_opt.cli.exits import DONE, INFEASIBLE, INTERRUPTED, LIMIT
 from cosmic_opt.cli.files import check_target, whole_file
 from cosmic_opt.cli.options import Request, problem_command
@@ -51,19 +52,26 @@ def solve(
     time_limit: Annotated[
         str | None, typer.Option("--time-limit", metavar="TIME", help="Stop after 60, '90 s' or '5 min'.")
     ] = None,
+    within: Annotated[
+        str | None, typer.Option("--within", metavar="PERCENT", help="Count the designs within 1% of the optimum.")
+    ] = None,
+    top: Annotated[int | None, typer.Option("--top", metavar="K", help="List the K best designs.")] = None,
 ) -> int:
     """Find the best design and prove it, or say how far from proved it is when a limit ends the search."""
     _check_agent(agent, no_hybrid=no_hybrid, native=native)
     if certificate is not None:
         _check_certificate(certificate, agent)
+    asked = Asked.of(within, top, agent)
     budget = StoppableBudget(None if time_limit is None else seconds_of(time_limit), evaluations)
     with _stop_on_interrupt(budget.stopped):
         outcome = _search(request, budget, agent, native=native)
+        around = look_around(request.problem, outcome, asked, request.seed, budget)
     if certificate is not None:
         with whole_file(certificate) as file:
             file.write(request.problem.certificate(outcome).text())
-    interrupted = budget.stopped.is_set() and outcome.status is not SolveStatus.OPTIMAL
-    _show(request, outcome, "interrupted" if interrupted else outcome.stop.value)
+    proved = outcome.status is SolveStatus.OPTIMAL
+    interrupted = budget.stopped.is_set() and not (proved and around.complete)
+    _show(request, outcome, around, interrupted=interrupted)
     return INTERRUPTED if interrupted else EXITS.get(outcome.status, DONE)
 
 
@@ -135,10 +143,12 @@ def _search(request: Request, budget: Budget, agent: str | None, *, native: bool
     )
 
 
-def _show(request: Request, outcome: Outcome, stop: str) -> None:
+def _show(request: Request, outcome: Outcome, around: Around, *, interrupted: bool) -> None:
     from cosmic_opt.reporting.answers import answer_keys, answer_text
 
-    problem = request.problem
+    problem, stop = request.problem, outcome.stop.value
+    if interrupted and outcome.status is not SolveStatus.OPTIMAL:
+        stop = "interrupted"
     report = problem.simulate(outcome.design) if len(outcome.design) else None
     knobs = problem.dead_knobs()
     conflict = first_conflict(problem.parameter_set) if outcome.status is SolveStatus.INFEASIBLE else ()
@@ -146,4 +156,5 @@ def _show(request: Request, outcome: Outcome, stop: str) -> None:
     text = answer_text(request.title, outcome, problem.instance, report, knobs, seed=request.seed, stop=stop)
     if outcome.status is SolveStatus.INFEASIBLE:
         text += f"\n\n{why_empty(conflict)}"
-    request.output.result("solve", keys, text)
+    keys |= around.keys(outcome.objective, interrupted=interrupted)
+    request.output.result("solve", keys, text + around.text(outcome.objective, interrupted=interrupted))

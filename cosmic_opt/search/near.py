@@ -9,13 +9,14 @@ from functools import cached_property
 import numpy as np
 
 from cosmic_opt.catalog.bind import BoundInstance
-from cosmic_opt.errors import InfeasibleError, LimitError, SpecError, Where
+from cosmic_opt.errors import InfeasibleError, LimitError
 from cosmic_opt.feasibility.diagram import random_below
 from cosmic_opt.ir.check import recheck
 from cosmic_opt.ir.lower import lower
 from cosmic_opt.ir.model import LoweredModel
 from cosmic_opt.psa.domain import Value
 from cosmic_opt.psa.parameter_set import DesignBatch
+from cosmic_opt.search.asked import number_of, share_of
 from cosmic_opt.search.bounding import NO_LIMIT
 from cosmic_opt.search.budget import Budget
 from cosmic_opt.search.census import GREATEST, Census, Counted
@@ -26,11 +27,9 @@ from cosmic_opt.search.score import Scorer, simulator_of
 from cosmic_opt.search.solve import NODE_LIMIT, Outcome, Stop
 from cosmic_opt.search.space import Codes, Space, build_space
 from cosmic_opt.solvers.base import SolveStatus
-from cosmic_opt.units import parse_exact
 
 POOL = 2048
-"""Designs drawn at random from which a diverse sample is taken; fewer are taken as they are."""
-TOP_LIMIT = 10_000
+"""Designs drawn at random from which a diverse sample is taken; where there are fewer, all of them are looked at."""
 STEPS = (Fraction(0), Fraction(1, 10_000), Fraction(1, 100), Fraction(1), None)
 """How far from the optimum the best few are looked for, one after the other; None is everywhere."""
 
@@ -79,33 +78,6 @@ class Near:
     def exact(self) -> bool:
         """Whether every design that counts was counted."""
         return self.lower == self.upper
-
-
-def share_of(text: str | float | Fraction, *, where: Where | None = None) -> Fraction:
-    """Return "1%", "0.5 %" or a number (0.01) as a share of one.
-
-    Raises:
-        SpecError: no share, below 0, or text without a percent sign.
-    """
-    hint = "write for example 1% or '0.5 %'"
-    if isinstance(text, str) and not text.rstrip().endswith("%"):
-        raise SpecError(f"{text!r} is not a percentage", where=where, hint=hint)
-    share = text if isinstance(text, Fraction) else parse_exact(text, where=where)[0]
-    if share < 0:
-        raise SpecError(f"{text!r} is below 0, but nothing is better than the optimum", where=where, hint=hint)
-    return share
-
-
-def number_of(number: int, *, where: Where | None = None) -> int:
-    """Return how many designs are asked for.
-
-    Raises:
-        SpecError: none, or more than `TOP_LIMIT`.
-    """
-    if not 1 <= number <= TOP_LIMIT:
-        hint = f"ask for 1 to {TOP_LIMIT:,} designs; 'enumerate --with step_time' lists all"
-        raise SpecError(f"the {number:,} best designs are not ranked", where=where, hint=hint)
-    return number
 
 
 class NearOptima:
@@ -184,6 +156,7 @@ class NearOptima:
             LimitError: too many structural combinations hold designs that count.
         """
         budget, share = budget or Budget(), share_of(share)
+        started = budget.elapsed()
         number_of(sample)
         limit = self.limit(share)
         census = self.census(limit)
@@ -195,7 +168,15 @@ class NearOptima:
         assert all(limit is None or value <= limit for value in ranking.values), "members score as they were counted"
         knobs = self._knobs(census, counted)
         return Near(
-            share, limit, counted.lower, counted.upper, counted.stop, knobs, ranking, counted.nodes, budget.elapsed()
+            share,
+            limit,
+            counted.lower,
+            counted.upper,
+            counted.stop,
+            knobs,
+            ranking,
+            counted.nodes,
+            budget.elapsed() - started,
         )
 
     def _knobs(self, census: Census, counted: Counted) -> tuple[Knob, ...]:
@@ -233,12 +214,12 @@ class NearOptima:
         """
         number_of(number)
         budget = budget or Budget()
-        few = max(POOL, 4 * number)
+        few, nodes = number + POOL, budget.evaluations or NODE_LIMIT
         below: Codes = self.outcome.design.codes
         least = self.value - 1
         for step in STEPS:
             census = self.census(None if step is None else self.limit(step))
-            counted = census.count(enough=few, budget=budget)
+            counted = census.count(max_nodes=nodes, enough=few, budget=budget)
             if counted.stop is not Stop.PROVED:
                 return self._known(below, counted.stop)
             if counted.lower >= number or step is None:
@@ -246,7 +227,7 @@ class NearOptima:
             below, least = census.members(counted, range(counted.lower)), census.value
         while counted.lower > few and census.value - least > 1:
             middle = Census(census.frontier, (least + census.value) // 2)
-            found = middle.count(enough=few, budget=budget)
+            found = middle.count(max_nodes=nodes, enough=few, budget=budget)
             if found.stop is not Stop.PROVED:
                 return self._known(below, found.stop)
             if found.lower >= number:
