@@ -1,10 +1,11 @@
 """Every command of the guides prints what the page shows; those of one page run in order in one empty folder."""
 
+import doctest
 from pathlib import Path
 
 import pytest
 
-from tests.integration.pages import QUICKSTART, guides, masked, prepare, shown_in
+from tests.integration.pages import DOCS, QUICKSTART, guides, masked, prepare, shown_in
 
 
 @pytest.mark.parametrize("page", [QUICKSTART, *guides()])
@@ -18,3 +19,11 @@ def test_the_commands_of_a_guide_print_what_the_page_shows(
     for shown in commands:
         output = shown.ran()
         assert masked(output) == masked(shown.output), shown.command
+
+
+def test_the_python_page_says_what_python_says() -> None:
+    failures, examples = doctest.testfile(
+        str(DOCS / "python.md"), module_relative=False, optionflags=doctest.NORMALIZE_WHITESPACE
+    )
+    assert examples > 30
+    assert failures == 0
