@@ -40,7 +40,7 @@ ATTENTION_KEYS = (
 FABRIC_TIMES = ("base", "hop", "startup", "inter_node", "inter_node_doubling")
 FABRIC_FITTED = ("base", "hop", "efficiency", "startup")
 FABRIC_KEYS = (
-    *("source", "link", "gpus_per_domain", *FABRIC_TIMES, "efficiency", "in_switch_fraction"),
+    *("source", "fitted", "link", "gpus_per_domain", *FABRIC_TIMES, "efficiency", "in_switch_fraction"),
     *("all_to_all_copy", "peer_share", "nic", "nic_efficiency", "rail_parallel"),
 )
 KIND_KEYS = ("latency", "hop", "startup", "copy")
@@ -132,6 +132,11 @@ class _Chain:
             raise owner.fail(f"the constant {name!r} is missing", "give it, or name a device with 'like:'")
         return found
 
+    @property
+    def fitted(self) -> bool:
+        """Whether the section's constants come from rows, as they do unless it says `fitted: false`."""
+        return "fitted" not in self.sections[0] or self.sections[0]["fitted"].flag()
+
     def own(self, keys: tuple[str, ...], group: str | None = None) -> bool:
         """Tell whether the device itself gives all of these constants."""
         mine = _Chain(self.sections[: self.same], self.same)
@@ -169,7 +174,7 @@ def _read(path: Path) -> Device:
     extrapolates = [group for group, keys in GROUPS.items() if not kernels.own(keys, "gemm")]
     if not kernels.own(ATTENTION_KEYS, "attention"):
         extrapolates.append("attention")
-    if fabric is not None and not fabric.own(FABRIC_FITTED):
+    if fabric is not None and not (fabric.own(FABRIC_FITTED) and fabric.fitted):
         extrapolates.append("fabric")
     return Device(
         name=fields["name"].text(),

@@ -193,7 +193,8 @@ class Device:
     """An accelerator: data sheet numbers, fitted constants, and what of them is not its own.
 
     `peak_flop_per_s` holds dense peaks by precision. `extrapolates` names each group of constants (gemm,
-    sustained, attention, fabric) that was fitted on another device of its generation, or on none.
+    sustained, attention, fabric) that was fitted on another device of its generation, or on none. `power_w` is the
+    board's limit, 0 where it is not published.
     """
 
     name: str

@@ -94,6 +94,11 @@ def test_twenty_one_or_more_devices_are_shipped() -> None:
     assert set(wanted) <= set(CALIBRATED) <= set(shared_names("devices"))
 
 
+@pytest.mark.parametrize("name", ["tpu-v4", "tpu-v5p", "trn2", "l40s", "mi300x", "gaudi2"])
+def test_a_device_without_any_rows_says_so_of_every_group(name: str) -> None:
+    assert {"gemm", "attention", "fabric"} <= set(load_device(name).extrapolates)
+
+
 @pytest.mark.parametrize("name", ["H10", "a100-81", "", "nvidia", "cosmic-system1"])
 def test_an_unknown_device_is_refused_with_the_nearest_names(name: str) -> None:
     with pytest.raises(SpecError, match="unknown device") as caught:
