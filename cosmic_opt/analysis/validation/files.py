@@ -12,6 +12,7 @@ from pathlib import Path
 from cosmic_opt.analysis.astra_sim_rows import Prediction, Row, predict_collective, predict_workload, traces_in
 from cosmic_opt.analysis.validation.kinds import ROW_KINDS, Outcome
 from cosmic_opt.analysis.validation.report import Facts, ValidationReport, ValidationRow, scale_of, summarise
+from cosmic_opt.analysis.validation.themis import predict_themis, themis_rows
 from cosmic_opt.catalog.store import data_root
 from cosmic_opt.errors import CosmicError, SpecError, Where, nearest
 
@@ -109,7 +110,7 @@ def _recognise(data: object, where: Where | None, traces: Path | None) -> tuple[
         if isinstance(data.get("rows"), list):
             return "rows", data["rows"], None
         if "all_reduce_time_us" in data:
-            return "themis", _themis_rows(data["all_reduce_time_us"]), _no_prediction
+            return "themis", themis_rows(data["all_reduce_time_us"]), predict_themis
     if isinstance(data, list) and data and all(isinstance(record, dict) for record in data):
         return "rows", data, None
     raise SpecError(
@@ -117,19 +118,6 @@ def _recognise(data: object, where: Where | None, traces: Path | None) -> tuple[
         where=where,
         hint="an object with 'cases' or 'rows', or a list of objects",
     )
-
-
-def _themis_rows(figure: object) -> list[object]:
-    """Return one row per topology, scheduler and size of the digitised all-reduce figure."""
-    if not isinstance(figure, dict) or not isinstance(figure.get("time_us"), dict):
-        return []
-    sizes = figure.get("sizes_GB")
-    rows = list[object]()
-    for topology, schedulers in figure["time_us"].items():
-        for scheduler, times in (schedulers if isinstance(schedulers, dict) else {}).items():
-            for size, time in zip(sizes or [], times or [], strict=False):
-                rows.append({"id": f"{topology}/{scheduler}/{size}", "value": time})
-    return rows
 
 
 def _kinds(records: Sequence[object]) -> str:
@@ -189,7 +177,3 @@ def _measured(record: Row) -> float | None:
         if isinstance(value, int | float) and not isinstance(value, bool) and math.isfinite(value):
             return value
     return None
-
-
-def _no_prediction(record: Row, measured: float | None) -> tuple[None, str]:
-    return None, NOT_PREDICTED

@@ -161,11 +161,6 @@ def test_rows_that_are_not_objects_are_listed() -> None:
     [
         ({"rows": [{"id": "a", "value": 1.5}]}, "rows", ["a"]),
         ([{"cycles_ns": 3}], "rows", ["row 0"]),
-        (
-            {"all_reduce_time_us": {"sizes_GB": [0.1, 0.2], "time_us": {"2D": {"SCF": [1.0, 2.0]}}}},
-            "themis",
-            ["2D/SCF/0.1", "2D/SCF/0.2"],
-        ),
     ],
 )
 def test_other_known_formats_are_listed_without_a_prediction(data: object, name: str, ids: list[str]) -> None:

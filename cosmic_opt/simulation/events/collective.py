@@ -1,0 +1,144 @@
+"""One collective over several dimensions, chunk by chunk: baseline, BlueConnect or Themis under any service order."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from fractions import Fraction
+
+import numpy as np
+
+from cosmic_opt.errors import SpecError, nearest
+from cosmic_opt.simulation.events.program import PLANNED, Call, Op, Program, Route, Stream, Visit
+from cosmic_opt.simulation.events.replay import Replay, run_program
+from cosmic_opt.system.multidim import MULTIDIM, PlanPhase, plan
+from cosmic_opt.system.network import Network
+from cosmic_opt.system.phase import PhaseCost, phase_cost
+from cosmic_opt.system.themis import themis_routes
+from cosmic_opt.units import TICKS_PER_SECOND
+
+THEMIS = "themis"
+SCHEDULERS = (*MULTIDIM, THEMIS)
+"""The ways a collective's chunks are led over dimensions."""
+
+
+@dataclass(frozen=True, slots=True)
+class ScheduledCollective:
+    """When a collective ends, and what each dimension did.
+
+    Attributes:
+        time_ticks: From the start to the last chunk's end.
+        busy_ticks: Per dimension, while it served a chunk; over time_ticks it is the dimension's utilisation.
+        routes: Per chunk (one for all where they agree), the phases in order.
+        replay: Every visit of every chunk.
+    """
+
+    time_ticks: int
+    busy_ticks: tuple[int, ...]
+    routes: tuple[tuple[PlanPhase, ...], ...]
+    replay: Replay
+
+
+@dataclass(frozen=True, slots=True)
+class Group:
+    """What a collective runs on: extents[d] NPUs, strides[d] apart, of each dimension, with an algorithm there."""
+
+    network: Network
+    algorithms: tuple[str, ...]
+    extents: tuple[int, ...]
+    strides: tuple[int, ...]
+
+    @staticmethod
+    def whole(network: Network, algorithms: Sequence[str]) -> Group:
+        """Return the group of all NPUs of the network."""
+        extents = tuple(dimension.npus for dimension in network.dimensions)
+        return Group(network, tuple(algorithms), extents, (1,) * len(extents))
+
+    def load_bytes(self, phase: PlanPhase, size_bytes: Fraction) -> Fraction:
+        """Return the bytes that the whole bandwidth of the dimension serves in one phase of `size_bytes`."""
+        return self._cost(phase).load * phase.share * size_bytes
+
+    def visit(self, phase: PlanPhase, chunk_bytes: Fraction) -> Visit:
+        """Return the phase of one chunk, each part rounded once to a tick."""
+        dimension = self.network.dimensions[phase.dim]
+        latency = self._cost(phase).hops * dimension.latency_ticks
+        return Visit(phase.dim, dimension.serialisation_ticks(self.load_bytes(phase, chunk_bytes)), latency)
+
+    def _cost(self, phase: PlanPhase) -> PhaseCost:
+        dimension = self.network.dimensions[phase.dim]
+        extent, stride = self.extents[phase.dim], self.strides[phase.dim]
+        return phase_cost(
+            dimension.topology, self.algorithms[phase.dim], phase.collective, dimension.npus, extent, stride
+        )
+
+
+def schedule_collective(
+    group: Group,
+    collective: str,
+    size_bytes: int,
+    *,
+    scheduler: str = "blueconnect",
+    chunks: int = 1,
+    policy: str = "fifo",
+    active: int = 1,
+) -> ScheduledCollective:
+    """Simulate one collective of `size_bytes` (the full buffer) in `chunks` equal parts, alone on its dimensions.
+
+    Under `themis` every NPU must serve chunks in one order, so it is planned beforehand: as `policy` serves them when
+    nothing has a latency. A dimension never waits for the next of the plan while another chunk is there.
+
+    Raises:
+        SpecError: an unknown name, or a number out of range.
+        InfeasibleError: an algorithm that does not exist for an extent.
+        LimitError: it takes more than 13 days.
+    """
+    for name, value, least in (("size_bytes", size_bytes, 0), ("chunks", chunks, 1)):
+        if type(value) is not int or value < least:
+            raise SpecError(f"{name} is {value!r}", hint=f"write a whole number of at least {least}")
+    phases = _phases(group, collective, size_bytes, scheduler, chunks)
+    chunk_bytes = Fraction(size_bytes, chunks)
+    visits = {phase: group.visit(phase, chunk_bytes) for route in phases for phase in route}
+    routes = tuple[Route, ...](tuple(visits[phase] for phase in route) for route in phases)
+    if scheduler == THEMIS:
+        routes, policy = _planned(routes, chunks, len(group.extents), policy), PLANNED
+    replay = run_program(_program(routes, chunks, len(group.extents)), policy=policy, active=active, visits=True)
+    return ScheduledCollective(replay.ticks, tuple(int(busy) for busy in replay.busy_ticks), phases, replay)
+
+
+def _program(routes: tuple[Route, ...], chunks: int, dimensions: int) -> Program:
+    return Program(dimensions, (Call(routes, chunks),), (Stream("collective", 0, (Op("collective", call=0),)),))
+
+
+def _planned(routes: tuple[Route, ...], chunks: int, dimensions: int, policy: str) -> tuple[Route, ...]:
+    """Return the routes with every visit's place in the order of service without latencies."""
+    if not routes[0]:
+        return routes
+    apart = routes if len(routes) == chunks else routes * chunks
+    bare = tuple(tuple(visit._replace(latency_ticks=0) for visit in route) for route in apart)
+    log = run_program(_program(bare, chunks, dimensions), policy=policy, visits=True).visits
+    order = log[np.argsort(log[:, 3], kind="stable")]
+    places: list[list[int]] = [[] for _ in apart]
+    for place, chunk in enumerate(order[:, 1]):
+        places[chunk].append(place)
+    return tuple(
+        tuple(visit._replace(place=place) for visit, place in zip(route, own, strict=True))
+        for route, own in zip(apart, places, strict=True)
+    )
+
+
+def _phases(
+    group: Group, collective: str, size_bytes: int, scheduler: str, chunks: int
+) -> tuple[tuple[PlanPhase, ...], ...]:
+    """Return the phases of each chunk, or once where all chunks take the same."""
+    if scheduler not in SCHEDULERS:
+        raise SpecError(f"unknown scheduler {scheduler!r}", hint=nearest(scheduler, SCHEDULERS))
+    common = plan(collective, scheduler if scheduler in MULTIDIM else MULTIDIM[0], group.extents)
+    if scheduler in MULTIDIM or not common:
+        return (common,)
+    chunk_bytes = Fraction(size_bytes, chunks)
+
+    def ticks(phase: PlanPhase) -> Fraction:
+        bandwidth = group.network.dimensions[phase.dim].bandwidth_bytes_per_s
+        return group.load_bytes(phase, chunk_bytes) * TICKS_PER_SECOND / bandwidth
+
+    return themis_routes(collective, group.extents, chunks, ticks)
