@@ -26,7 +26,7 @@ from cosmic_opt.system.hardware.device import (
     RooflineConstants,
     TileLibrary,
 )
-from cosmic_opt.units import TICKS_PER_SECOND, Unit
+from cosmic_opt.units import MAX_CHARACTERS, TICKS_PER_SECOND, Unit
 
 KERNEL_LIBRARY = "gpu-kernels"
 COLLECTIVE_LIBRARY = "nccl"
@@ -61,7 +61,8 @@ def load_device(name: str, *, where: Where | None = None) -> Device:
     found = index.get(plain_name(name))
     if found is None:
         known = [*shared_names("devices"), *_spelled().values()]
-        raise SpecError(f"unknown device {name!r}", where=where, hint=nearest(name, known))
+        shown = repr(name) if len(name) <= MAX_CHARACTERS else f"{name[:MAX_CHARACTERS]!r}…"
+        raise SpecError(f"unknown device {shown}", where=where, hint=nearest(name[:MAX_CHARACTERS], known))
     return _shipped(found)
 
 

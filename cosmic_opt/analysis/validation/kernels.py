@@ -38,7 +38,7 @@ def predict_kernel(row: Row) -> Outcome:
         raise SpecError(f"the metric of a {kernel!r} row is {row['metric']!r}", hint=f"known: {metric}")
     predicted = KERNELS[kernel](row, device)
     operator = kernel in OPERATORS
-    hidden = operator and 0 < float(row.get("value") or 0) < CALLER_FLOOR_S
+    hidden = operator and _is_short(row.get("value"))
     notes = [FLOOR_NOTE] if hidden else []
     needed = {BEST_PRODUCT: "sustained", "attention_prefill": "attention", "attention_decode": "attention"}
     constants = needed.get(kernel, "gemm")
@@ -46,6 +46,10 @@ def predict_kernel(row: Row) -> Outcome:
         notes.append(f"extrapolates: {device.name} has no {constants} constants of its own")
     group = ("operator under 50 us" if hidden else "operator") if operator else kernel
     return Outcome(predicted, "; ".join(notes) or None, group, device.name, 1, primary=not hidden)
+
+
+def _is_short(value: object) -> bool:
+    return isinstance(value, int | float) and 0 < value < CALLER_FLOOR_S
 
 
 def _product(row: Row, device: Device) -> float:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any
@@ -11,6 +10,9 @@ from cosmic_opt._registry import Registry
 from cosmic_opt.errors import SpecError
 
 Row = Mapping[str, Any]
+LARGEST = 1e18
+"""No field of a row is larger: an exabyte, a billion seconds."""
+SHOWN = 60
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,6 +46,14 @@ ROW_KINDS: Registry[RowKind] = Registry("kind of rows")
 """Every kind, in order: the first that matches a row predicts it."""
 
 
+def clip(value: object) -> str:
+    """Return how a value is spelled, cut where it is long."""
+    if isinstance(value, int) and not isinstance(value, bool) and value.bit_length() > 256:
+        return "a number out of range"
+    shown = repr(value)
+    return shown if len(shown) <= SHOWN else f"{shown[:SHOWN]}…"
+
+
 def text(row: Row, key: str) -> str:
     """Return a text field.
 
@@ -52,19 +62,19 @@ def text(row: Row, key: str) -> str:
     """
     value = row.get(key)
     if not isinstance(value, str) or not value:
-        raise SpecError(f"{key!r} is {value!r}", hint="write text")
+        raise SpecError(f"{key!r} is {clip(value)}", hint="write text")
     return value
 
 
 def number(row: Row, key: str) -> float:
-    """Return a positive finite number.
+    """Return a positive number of at most `LARGEST`.
 
     Raises:
         SpecError: missing, or no such number.
     """
     value = row.get(key)
-    if isinstance(value, bool) or not isinstance(value, int | float) or not 0 < value < math.inf:
-        raise SpecError(f"{key!r} is {value!r}", hint="write a number above zero")
+    if isinstance(value, bool) or not isinstance(value, int | float) or not 0 < value <= LARGEST:
+        raise SpecError(f"{key!r} is {clip(value)}", hint=f"write a number above zero, at most {LARGEST:g}")
     return float(value)
 
 
@@ -76,5 +86,5 @@ def whole(row: Row, key: str) -> int:
     """
     value = number(row, key)
     if value != int(value):
-        raise SpecError(f"{key!r} is {value!r}", hint="write a whole number")
+        raise SpecError(f"{key!r} is {clip(value)}", hint="write a whole number")
     return int(value)

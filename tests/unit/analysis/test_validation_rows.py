@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import math
 from pathlib import Path
 from typing import Any
 
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
 from cosmic_opt.analysis.validation import ROW_KINDS, GroupErrors, validate, validate_files
 from cosmic_opt.catalog.hardware import load_device
@@ -176,6 +179,12 @@ def test_a_stated_link_rate_replaces_the_data_sheets() -> None:
         (GEMM | {"m": 1.5}, "'m' is 1.5"),
         (GEMM | {"m": float("nan")}, "'m' is nan"),
         (GEMM | {"m": True}, "'m' is True"),
+        (GEMM | {"m": 10**400}, "'m' is a number out of range"),
+        (GEMM | {"n": 1e300}, "'n' is 1e+300"),
+        (GEMM | {"gpu": "x" * 5000}, "unknown device"),
+        (GEMM | {"gpu": ["x"] * 5000}, "'gpu' is ['x', 'x'"),
+        (GEMM | {"kernel": ["gemm"]}, "'kernel' is ['gemm']"),
+        (OPERATOR | {"value": "fast", "dims": {"hidden": 0}}, "'heads' is None"),
         (GEMM | {"precision": "fp4"}, "no matrix peak in 'fp4'"),
         (GEMM | {"metric": "tflops"}, "the metric of a 'gemm' row"),
         (OPERATOR | {"dims": None}, "needs the 'dims'"),
@@ -199,6 +208,24 @@ def test_a_row_without_a_measurement_is_predicted_without_an_error() -> None:
     row = only({key: value for key, value in GEMM.items() if key != "value"})
     assert row.predicted > 0
     assert (row.measured, row.error) == (None, None)
+
+
+json_values = st.one_of(
+    st.none(),
+    st.booleans(),
+    st.integers(-5, 10**20),
+    st.floats(),
+    st.text(max_size=5),
+    st.lists(st.integers(), max_size=2),
+)
+
+
+@given(base=st.sampled_from([GEMM, OPERATOR, COLLECTIVE]), data=st.data())
+@settings(derandomize=True, deadline=None, max_examples=150)
+def test_whatever_a_field_holds_a_row_is_predicted_or_says_why(base: dict[str, Any], data: st.DataObject) -> None:
+    keys = data.draw(st.lists(st.sampled_from([*base, "nvls", "nodes", "topology", "fold"]), max_size=3))
+    row = only({**base, **{key: data.draw(json_values) for key in keys}})
+    assert row.note if row.predicted is None else math.isfinite(row.predicted)
 
 
 def test_kinds_are_recognised_by_fields() -> None:
