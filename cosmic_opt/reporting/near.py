@@ -5,7 +5,7 @@ from __future__ import annotations
 from cosmic_opt.reporting.answers import gap_text, value_text
 from cosmic_opt.reporting.designs import designs_keys
 from cosmic_opt.reporting.designs import value_text as knob_text
-from cosmic_opt.reporting.numbers import clip, compress, count_text, exact, share_text, table
+from cosmic_opt.reporting.numbers import clip, compress, count_text, exact, table
 from cosmic_opt.search.near import Knob, Near, Ranking
 from cosmic_opt.search.objective import Objective
 
@@ -72,8 +72,16 @@ def near_text(near: Near, objective: Objective, stop: str) -> str:
 def _knob_row(knob: Knob, near: Near) -> tuple[str, str, str]:
     column = near.sample.designs.parameter_set.column(knob.name)
     taken = sorted(((number, value) for value, number in knob.designs.items() if number), key=lambda pair: -pair[0])
-    shown = ", ".join(f"{knob_text(column, value)} ({share_text(number, near.lower)})" for number, value in taken)
+    shown = ", ".join(f"{knob_text(column, value)} ({_share(number, near.lower)})" for number, value in taken)
     return knob.name, f"{len(taken)} of {len(knob.designs)}", clip(shown, WIDTH)
+
+
+def _share(part: int, whole: int) -> str:
+    """Return a part in percent; nearly all never reads as all, and a few never as none."""
+    if part == whole:
+        return "all"
+    tenths = min(max(round(1000 * part / whole), 1), 999)
+    return f"{tenths / 10:.1f} %"
 
 
 def ranking_text(ranking: Ranking, objective: Objective) -> str:
