@@ -71,7 +71,6 @@ class LanguageModel:
 
     Attributes:
         ffn: Width of the dense MLP, of one branch when `gated_mlp`; 0 where every layer has experts.
-        rotary: Queries and keys are rotated; otherwise positions are learned.
         dropout: Residual and attention dropout are trained with.
         tied_embeddings: The head reuses the token table.
         clamped_gate: The gate is clamped, scaled and shifted and its maps have biases (gpt-oss, arXiv 2508.10925,
@@ -89,7 +88,6 @@ class LanguageModel:
     ffn: int
     vocabulary: int
     gated_mlp: bool = True
-    rotary: bool = True
     dropout: bool = False
     tied_embeddings: bool = False
     clamped_gate: bool = False
@@ -195,7 +193,6 @@ def language_model(workload: Transformer) -> LanguageModel:
         ffn=workload.ffn,
         vocabulary=workload.vocabulary,
         gated_mlp=workload.gated_mlp,
-        rotary=workload.positions == 0,
         dropout=workload.dropout,
         tied_embeddings=workload.tied_embeddings,
     )

@@ -62,7 +62,7 @@ def read_row(row: Row) -> TrainingRow:
 
 
 def read_model(row: Row, *, dropout: bool = True) -> LanguageModel:
-    """Return the model's shape; a gated MLP has rotary positions and an own head, as every such model.
+    """Return the model's shape; a gated MLP comes with an own head, as in every such model.
 
     Raises:
         SpecError: the dimensions are missing or make no sense.
@@ -83,7 +83,6 @@ def read_model(row: Row, *, dropout: bool = True) -> LanguageModel:
         ffn=whole(dims, "ffn") if dims.get("ffn") else 0,
         vocabulary=whole(dims, "vocab"),
         gated_mlp=gated,
-        rotary=gated,
         dropout=dropout,
         tied_embeddings=not gated,
         clamped_gate=str(row.get("model")).lower().replace("-", " ").startswith(CLAMPED_GATE_MODEL),

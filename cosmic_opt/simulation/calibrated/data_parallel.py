@@ -20,6 +20,12 @@ def layer_parameters(setup: TrainingSetup, designs: TrainingDesigns) -> tuple[Fl
     return dense, model.expert_parameters / designs.ep
 
 
+def table_parameters(setup: TrainingSetup, designs: TrainingDesigns) -> FloatArray:
+    """Return the weights of embedding and head on an end stage; a single stage holds both unless they are tied."""
+    both = 1.0 if setup.model.tied_embeddings else 2.0
+    return np.asarray(setup.model.head_parameters / designs.tp * np.where(designs.pp == 1, both, 1.0))
+
+
 def expert_copies(designs: TrainingDesigns) -> FloatArray:
     """Return the ranks that hold the same experts: dp * cp * tp / ep."""
     return np.asarray(np.maximum(designs.dp * designs.cp * designs.tp / designs.ep, 1.0))
@@ -69,7 +75,7 @@ def gradient_s(setup: TrainingSetup, designs: TrainingDesigns, stages: Stages) -
     """
     layers = most_layers(setup.model.layers, designs)
     dense, expert = (layers * share for share in layer_parameters(setup, designs))
-    dense = dense + setup.model.head_parameters / designs.tp * np.where(designs.pp == 1, 2.0, 1.0)
+    dense = dense + table_parameters(setup, designs)
     groups = [(dense, weight_shards(designs), designs.tp)]
     if setup.model.experts is not None:
         groups.append((expert, expert_copies(designs), designs.ep))
@@ -93,9 +99,8 @@ def optimizer_s(setup: TrainingSetup, designs: TrainingDesigns) -> FloatArray:
     """Return the optimizer step: its traffic over the parameters a rank owns, and the host's launches."""
     dense, expert = layer_parameters(setup, designs)
     layers = most_layers(setup.model.layers, designs)
-    tables = setup.model.head_parameters / designs.tp * np.where(designs.pp == 1, 2.0, 1.0)
     sharded = designs.zero_stage >= 1
-    held = layers * dense + tables
+    held = layers * dense + table_parameters(setup, designs)
     owned = held / np.where(sharded, weight_shards(designs), 1.0)
     owned = owned + layers * expert / np.where(sharded, expert_copies(designs), 1.0)
     unscale = setup.stack.unscale_bytes if setup.recipe.name == "fp16" else 0.0

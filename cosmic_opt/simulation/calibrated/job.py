@@ -128,10 +128,6 @@ class Recompute:
         shares = (attention, elementwise, matmul, collectives)
         return cls(shape, *(np.full(shape.shape, share, dtype=float) for share in shares))
 
-    def share(self, kind: str) -> FloatArray:
-        """Return the share of a class of work (`attention`, `elementwise`, `matmul`) that runs again, all layers."""
-        return np.asarray(self.layers + (1 - self.layers) * getattr(self, kind))
-
 
 @dataclass(frozen=True, slots=True)
 class TrainingDesigns:

@@ -98,7 +98,7 @@ def attention_pass(setup: TrainingSetup, designs: TrainingDesigns) -> Pass:
     dim = (model.score_width + model.value_width) / (2 * model.heads)
     fraction = kernel.fraction_on(setup.device.name)
     shape = (batch, setup.sequence, heads, kv_heads, dim)
-    forward = attention_prefill_s(setup.device, "bf16", *shape, efficiency=fraction)
+    forward = attention_prefill_s(setup.device, "bf16", *shape, efficiency=fraction, writes_cache=False)
     backward = attention_backward_s(setup.device, "bf16", *shape, efficiency=fraction)
     schedule = setup.context_schedule or setup.stack.context_schedule
     slowest = (2 * designs.cp - 1) / designs.cp if schedule == "ring" else 1.0

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from cosmic_opt.simulation.calibrated.data_parallel import expert_copies, layer_parameters
+from cosmic_opt.simulation.calibrated.data_parallel import expert_copies, layer_parameters, table_parameters
 from cosmic_opt.simulation.calibrated.groups import weight_shards
 from cosmic_opt.simulation.calibrated.job import FloatArray, Recompute, TrainingDesigns, TrainingSetup
 from cosmic_opt.simulation.calibrated.pipeline import most_layers
@@ -92,7 +92,7 @@ def states_bytes(setup: TrainingSetup, designs: TrainingDesigns) -> FloatArray:
     """
     layers = most_layers(setup.model.layers, designs)
     dense, expert = layer_parameters(setup, designs)
-    tables = setup.model.head_parameters / designs.tp * np.where(designs.pp == 1, 2.0, 1.0)
+    tables = table_parameters(setup, designs)
     total = np.zeros_like(designs.tp)
     for held, copies in ((layers * dense + tables, weight_shards(designs)), (layers * expert, expert_copies(designs))):
         whole = held * np.where(designs.zero_stage >= 3, STATE_BYTES / copies, WEIGHT_AND_GRADIENT_BYTES)

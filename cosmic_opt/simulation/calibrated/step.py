@@ -15,6 +15,7 @@ from cosmic_opt.simulation.calibrated.data_parallel import (
     optimizer_s,
     sharded_exposed_s,
     single_nic_s,
+    table_parameters,
 )
 from cosmic_opt.simulation.calibrated.job import FloatArray, Terms, TrainingDesigns, TrainingSetup
 from cosmic_opt.simulation.calibrated.pipeline import Stages, schedule
@@ -71,9 +72,7 @@ def _weights(
         unit = sharded_exposed_s(
             setup, designs, whole.forward_s, whole.backward_s + work.recompute_s + work.host_s, dense + expert
         )
-        ends = sharded_exposed_s(
-            setup, designs, head.forward_s, head.backward_s, 2 * setup.model.head_parameters / designs.tp
-        )
+        ends = sharded_exposed_s(setup, designs, head.forward_s, head.backward_s, table_parameters(setup, designs))
         per_micro_batch = setup.model.layers * unit + ends
     sharding = np.where(sharded, designs.micro_batches(setup) * per_micro_batch, 0.0)
     return sharding, np.where(sharded, 0.0, gradient_s(setup, designs, stages))

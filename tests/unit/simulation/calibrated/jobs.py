@@ -19,7 +19,6 @@ GPT_175B = LanguageModel(
     ffn=49152,
     vocabulary=51200,
     gated_mlp=False,
-    rotary=False,
     dropout=True,
     tied_embeddings=True,
 )
