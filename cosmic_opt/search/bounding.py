@@ -193,13 +193,17 @@ class Bounding:
         alike = self.space.regions.alike
         return max(1, BLOCK // alike) * alike
 
+    def prepare(self) -> None:
+        """Make what is made once, before threads ask for it."""
+        _ = self.masks, self.options, self._fastest
+
     def over_blocks(self, function: Callable[[int], Result]) -> Iterator[Result]:
         """Yield the function of the first region's number of every block, in order, worked on by every core."""
         yield from self.on_every_core(function, range(0, self.space.regions.count, self.block_size))
 
     def on_every_core(self, function: Callable[[Item], Result], items: Sequence[Item]) -> Iterator[Result]:
         """Yield the function of each item, in order; compiled code releases the interpreter's lock."""
-        _ = self.masks, self.options, self._fastest  # made once, before threads ask for them
+        self.prepare()
         if len(items) <= 1:
             yield from map(function, items)
             return
@@ -213,8 +217,3 @@ def _repeat(array: NDArray[Any], size: int) -> NDArray[Any]:
     Compiled code treats a read-only array as another type, and would be compiled once more for it.
     """
     return array if len(array) == size else np.repeat(array, size, axis=0)
-
-
-def joined(parts: Sequence[Regions]) -> Regions:
-    """Return the regions of several blocks as one."""
-    return Regions(np.concatenate([part.codes for part in parts]), np.concatenate([part.sizes for part in parts]))

@@ -2,23 +2,30 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Iterator
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
 from cosmic_opt.search import kernel
-from cosmic_opt.search.bounding import NO_LIMIT, BoundedBlock, Bounding, joined
+from cosmic_opt.search.bounding import NO_LIMIT, Bounding
+from cosmic_opt.search.executor import Engine, Threads
 from cosmic_opt.search.memo import RegionMemo, region_digests, shared_digest
 from cosmic_opt.search.objective import Objective
 from cosmic_opt.search.proof import Proof
+from cosmic_opt.search.score import Scorer
 from cosmic_opt.search.space import Codes, Space, too_many_regions
+from cosmic_opt.search.tasks import BoundBlock, KeptRegions, SolvedRegions, SolveRegions, Worker, solve_regions
 from cosmic_opt.simulation.analytical.simulator import AnalyticalSimulator
 
 IntArray = NDArray[np.int64]
 
 SOLVE_CHUNK = 64
+LARGEST_WAVE = 16
+"""Chunks of regions that are solved side by side, against one incumbent, once the incumbent has settled."""
 KEEP_LIMIT = 2_000_000
 
 
@@ -32,6 +39,17 @@ class Progress:
     bound: int
     nodes: int
     designs_closed: int
+
+
+class _Chunk(NamedTuple):
+    """Regions to solve: `passed[n]` is how many of the order are done with when the first n are closed.
+
+    `keys` are those of the regions in the memo.
+    """
+
+    rows: IntArray
+    passed: list[int]
+    keys: list[bytes]
 
 
 @dataclass
@@ -61,40 +79,49 @@ class Frontier:
     optima: list[tuple[int, int]] = field(default_factory=list)
     """(region, value) of every region solved to a value as good as the incumbent of its time."""
 
+    engine: Engine | None = None
+    """Where the work is done; by default, on threads on every core."""
+
     def __post_init__(self) -> None:
-        self.bounding = Bounding(self.space, self.simulator, self.objective)
+        if self.engine is None:
+            scorer = Scorer(self.simulator, self.objective)
+            worker = Worker(self.space.parameter_set, scorer, self.limit_ticks, lambda: self.space)
+            self.engine = Threads(worker, os.cpu_count() or 1)
+        self.tasks = self.engine
+        self.worker = self.engine.worker
         self.shared = shared_digest(self.simulator.tables, self.options, self.limit_ticks)
         self.against = self.best
-        parts, kept = [], 0
-        for part in self.bounding.over_blocks(self._bound):
-            kept += len(part.regions)
-            if kept > KEEP_LIMIT:
-                raise too_many_regions(KEEP_LIMIT)
-            parts.append(part)
+        parts = self._bounded()
         self.blocks = [part.block for part in parts]
         self.numbers = np.concatenate([part.numbers for part in parts])
-        self.regions = joined([part.regions for part in parts])
+        self.regions = self.space.regions.take(self.numbers)
         self.ticks = np.concatenate([part.ticks for part in parts])
         self.amounts = np.concatenate([part.amounts for part in parts])
-        self.values = np.concatenate([part.values for part in parts])
-        self.order = np.array(sorted(range(kept), key=lambda region: (self.values[region], region)), dtype=np.int64)
+        self.values = self.objective.values(self.ticks, self.amounts)
+        kept = range(len(self.numbers))
+        self.order = np.array(sorted(kept, key=lambda region: (self.values[region], region)), dtype=np.int64)
         self.next = 0
+
+    @property
+    def bounding(self) -> Bounding:
+        """The regions as the compiled kernel sees them."""
+        return self.worker.bounding
 
     @property
     def options(self) -> kernel.Options:
         """The options of every dimension."""
         return self.bounding.options
 
-    def _bound(self, start: int) -> BoundedBlock:
-        """Bound a block of regions and keep those that may hold a design as good as the incumbent."""
-        whole = self.bounding.bound_block(start, self.best, min(self.limit_ticks, NO_LIMIT))
-        obeying = whole.ticks <= min(self.limit_ticks, NO_LIMIT)
-        alive = obeying if self.value is None else obeying & np.asarray(whole.values <= self.value, dtype=bool)
-        known = [value for value in (whole.block.least, *whole.values[obeying & ~alive]) if value is not None]
-        block = whole.block._replace(least=min(known, default=None))
-        rows = np.flatnonzero(alive)
-        bounds = whole.ticks[rows], whole.amounts[rows], whole.values[rows]
-        return BoundedBlock(block, whole.numbers[rows], whole.regions.take(rows), *bounds)
+    def _bounded(self) -> list[KeptRegions]:
+        """Bound every region; those that cannot hold a design as good as the incumbent are forgotten."""
+        starts = range(0, self.space.regions.count, self.bounding.block_size)
+        parts, kept = [], 0
+        for part in self.tasks.map([BoundBlock(start, self.best) for start in starts]):
+            kept += len(part.numbers)
+            if kept > KEEP_LIMIT:
+                raise too_many_regions(KEEP_LIMIT)
+            parts.append(part)
+        return parts
 
     def proof(self) -> Proof:
         """Return the evidence for the bound reached so far."""
@@ -136,75 +163,67 @@ class Frontier:
 
     def run(self, max_nodes: int) -> Iterator[Progress]:
         """Close regions best bound first until none may hold a better or equal design, or nodes run out."""
-        designs = 0
+        wave = designs = 0
         while self.next < len(self.order) and self.nodes < max_nodes:
             if self.value is not None and self.values[self.order[self.next]] > self.value:
                 self.next = len(self.order)
                 break
-            rows, passed, keys = self._next_rows()
-            closed, results, chosen = self._solve(rows, max_nodes - self.nodes)
-            for row, (ticks, amount, _), options in zip(rows, results, chosen, strict=True):
-                if ticks >= 0 and self.offer(int(ticks), int(amount)):
-                    self.found = int(row), options
-            self.solved += rows[:closed].tolist()
-            for row, (ticks, amount, _) in zip(rows[:closed], results[:closed], strict=True):
-                designs += self.regions.sizes[row]
-                if ticks >= 0:
-                    self.optima.append((int(row), int(ticks) * int(amount)))
-                    self.values[row] = int(ticks) * int(amount)
-                elif self.value is not None:  # closed against an incumbent that may have improved since
-                    self.values[row] = max(self.values[row], self.value + 1)
-            if self.memo is not None:
-                self.memo.learn(keys[:closed], self.values[rows[:closed]].tolist())
-            self.next += passed[closed]
-            bound = self.bound
-            yield Progress(
-                self.next,
-                len(self.order) - self.next,
-                self.value,
-                bound if bound is not None else 0,
-                self.nodes,
-                designs,
-            )
+            chunks = self._chunks(min(1 << wave, LARGEST_WAVE))
+            wave += 1
+            tasks = [self._task(chunk.rows, max_nodes - self.nodes) for chunk in chunks]
+            for chunk, task, solved in zip(chunks, tasks, self.tasks.map(tasks), strict=True):
+                if self.nodes + solved.nodes > max_nodes:  # those before it left too little: again, with what is left
+                    solved = replace(task, max_nodes=max_nodes - self.nodes).run(self.worker)
+                designs += self._close(chunk, solved)
+                bound, left = self.bound, len(self.order) - self.next
+                yield Progress(self.next, left, self.value, bound if bound is not None else 0, self.nodes, designs)
+                if solved.closed < len(chunk.rows):
+                    return
 
-    def _next_rows(self) -> tuple[IntArray, list[int], list[bytes]]:
-        """Return the next regions to solve, and their keys in the memo.
+    def _chunks(self, most: int) -> list[_Chunk]:
+        """Return the next regions to solve, in at most so many chunks that may be solved side by side."""
+        stop = min(self.next + most * SOLVE_CHUNK, len(self.order))
+        starts = range(self.next, stop, SOLVE_CHUNK)
+        return [self._chunk(at) for at in starts if self.value is None or self.values[self.order[at]] <= self.value]
 
-        Those of which the memo knows that they hold nothing as good as the incumbent are passed over: `passed[n]` is
-        how many regions of the order are done with when the first n of the result are closed.
+    def _chunk(self, start: int) -> _Chunk:
+        """Return the regions to solve of those from `start` on in the order.
+
+        Those of which the memo knows that they hold nothing as good as the incumbent are passed over.
         """
-        rows = self.order[self.next : self.next + SOLVE_CHUNK]
-        if self.value is not None:
-            rows = rows[self.values[rows] <= self.value]
+        listed = self.order[start : start + SOLVE_CHUNK]
+        rows = listed if self.value is None else listed[self.values[listed] <= self.value]
         keys: list[bytes] = []
         if self.memo is not None:
             keys = region_digests(self.shared, self.region_arrays(rows))
             for row, known in zip(rows, self.memo.recall(keys), strict=True):
                 self.values[row] = max(self.values[row], known)
         open_rows = [at for at, row in enumerate(rows) if self.value is None or self.values[row] <= self.value]
-        return rows[open_rows], [*open_rows, len(rows)], [keys[at] for at in open_rows] if keys else []
+        passed = [*(start + at for at in open_rows), start + len(listed)]
+        return _Chunk(rows[open_rows], passed, [keys[at] for at in open_rows] if keys else [])
 
-    def _solve(
-        self, rows: IntArray, max_nodes: int, masks: NDArray[np.bool_] | None = None
-    ) -> tuple[int, IntArray, IntArray]:
-        bounds = np.column_stack([self.ticks[rows], self.amounts[rows]])
-        ticks, amount = self.best if self.best is not None else (NO_LIMIT, NO_LIMIT)
-        incumbent = np.array([ticks, amount], dtype=np.int64)
-        results = np.tile(np.array([-1, 0, 0], dtype=np.int64), (len(rows), 1))
-        chosen = np.zeros((len(rows), len(self.space.options)), dtype=np.int64)
-        closed = kernel.solve_regions(
-            self.simulator.tables,
-            self.options,
-            self.region_arrays(rows, masks),
-            bounds,
-            incumbent,
-            self.limit_ticks,
-            max_nodes,
-            results,
-            chosen,
-        )
-        self.nodes += int(results[:, 2].sum())
-        return int(closed), results, chosen
+    def _task(self, rows: IntArray, max_nodes: int) -> SolveRegions:
+        return SolveRegions(self.numbers[rows], self.ticks[rows], self.amounts[rows], self.best, max_nodes)
+
+    def _close(self, chunk: _Chunk, solved: SolvedRegions) -> int:
+        """Take what solving a chunk has found; return how many designs are in the regions closed."""
+        self.nodes += solved.nodes
+        for row, (ticks, amount, _), options in zip(chunk.rows, solved.results, solved.chosen, strict=True):
+            if ticks >= 0 and self.offer(int(ticks), int(amount)):
+                self.found = int(row), options
+        rows, designs = chunk.rows[: solved.closed], 0
+        self.solved += rows.tolist()
+        for row, (ticks, amount, _) in zip(rows, solved.results[: solved.closed], strict=True):
+            designs += self.regions.sizes[row]
+            if ticks >= 0:
+                self.optima.append((int(row), int(ticks) * int(amount)))
+                self.values[row] = int(ticks) * int(amount)
+            elif self.value is not None:  # closed against an incumbent that may have improved since
+                self.values[row] = max(self.values[row], self.value + 1)
+        if self.memo is not None:
+            self.memo.learn(chunk.keys[: solved.closed], self.values[rows].tolist())
+        self.next = chunk.passed[solved.closed]
+        return designs
 
     def incumbent_design(self) -> Codes | None:
         """Return the design of the incumbent, when a region gave it (else whoever offered it has it)."""
@@ -272,5 +291,7 @@ class Frontier:
 
     def _attains(self, region: int, masks: NDArray[np.bool_]) -> bool:
         """Tell whether the region, restricted to `masks`, still holds a design as good as the incumbent."""
-        _, results, _ = self._solve(np.array([region]), NO_LIMIT, masks)
-        return bool(results[0, 0] >= 0)
+        rows = np.array([region])
+        solved = solve_regions(self.worker, self.region_arrays(rows, masks), self._task(rows, NO_LIMIT))
+        self.nodes += solved.nodes
+        return bool(solved.results[0, 0] >= 0)
