@@ -18,6 +18,7 @@ from cosmic_opt.psa.domain import Value
 from cosmic_opt.psa.evaluate import feasible
 from cosmic_opt.psa.parameter_set import DesignBatch
 from cosmic_opt.search.agents import find_agent
+from cosmic_opt.search.allocation import FIRST, PER_REGION, Allocation, Part, parts_of
 from cosmic_opt.search.bounding import NO_LIMIT
 from cosmic_opt.search.budget import Budget
 from cosmic_opt.search.feasible_space import FeasibleSpace, raw_grid
@@ -30,8 +31,8 @@ from cosmic_opt.search.score import Scorer, Scores, simulator_of
 from cosmic_opt.search.space import build_space
 from cosmic_opt.solvers.base import SolveStatus
 
-WARM_START = (("random", 2048), ("genetic", 4096))
-"""Evaluations that agents spend on an incumbent before regions are opened."""
+WARM_START = 4096
+"""Evaluations, at most, that agents spend on an incumbent before regions are opened, and on open ones after that."""
 NODE_LIMIT = 2_000_000_000
 
 
@@ -122,7 +123,7 @@ class _Run:
         while left > 0 and not self.budget.out_of_time():
             batch = agent.ask(min(agent.ask_size, left))
             left -= len(batch)
-            agent.tell(batch, self._score_any(batch) if native else self._score(batch))
+            agent.tell(batch, self._score_any(batch) if native else self.score(batch))
 
     def explain_no_time(self) -> None:
         """Raise for what keeps every design from running, though it obeys every rule."""
@@ -139,9 +140,9 @@ class _Run:
         for values in members:
             batch = self.instance.parameter_set.design(values)
             if check(self.model, batch.codes)[0]:
-                self._score(batch)
+                self.score(batch)
 
-    def _score(self, batch: DesignBatch) -> np.ndarray:
+    def score(self, batch: DesignBatch) -> np.ndarray:
         """Score a batch, keep its best, and return what an agent is told: infinity beyond the step limit."""
         scores = self.scorer.score(batch, strict=False)
         self.evaluations += len(batch)
@@ -156,7 +157,7 @@ class _Run:
         self.wasted += len(batch) - len(rows)
         self.evaluations += len(batch) - len(rows)
         if len(rows):
-            values[rows] = self._score(batch.take(rows))
+            values[rows] = self.score(batch.take(rows))
         return values
 
     def _keep_best(self, batch: DesignBatch, values: np.ndarray) -> None:
@@ -248,9 +249,12 @@ def _agent_alone(run: _Run, agent: str, *, native: bool) -> Outcome:
 
 
 def _hybrid(run: _Run, memo: RegionMemo | None) -> Outcome:
-    for name, evaluations in WARM_START if run.best_value is None else ():
-        run.use_agent(name, min(evaluations, run.space.size, run.evaluations_left()))
-        run.log(LogLine(run.budget.elapsed(), 0, 0, run.best_value, None, run.evaluations, f"{name} agent"))
+    allocation = Allocation(run.space, run.score, run.budget.out_of_time, np.random.default_rng(run.seed))
+    if run.best_design is None:
+        first = min(FIRST, run.space.size, run.evaluations_left())
+        allocation.consider(run.space.sample(first, allocation.rng))
+        allocation.spend([Part(run.space, 0.0)], min(WARM_START, run.evaluations_left()))
+        run.log(LogLine(run.budget.elapsed(), 0, 0, run.best_value, None, run.evaluations, "agents"))
     instance, scorer = run.instance, run.scorer
     space = build_space(instance.parameter_set, run.model, scorer.simulator, instance.dimensions, scorer.objective)
     best = None
@@ -260,6 +264,7 @@ def _hybrid(run: _Run, memo: RegionMemo | None) -> Outcome:
     frontier = Frontier(space, scorer.simulator, scorer.objective, run.limit_ticks, memo, best)
     total = space.regions.count
     run.log(LogLine(run.budget.elapsed(), 0, total, frontier.value, frontier.bound, run.evaluations, "regions bounded"))
+    _look_into_open_regions(run, frontier, allocation)
     stop = Stop.PROVED
     limit = min(NODE_LIMIT, run.evaluations_left())
     logged = frontier.value
@@ -276,6 +281,22 @@ def _hybrid(run: _Run, memo: RegionMemo | None) -> Outcome:
     elif stop is Stop.PROVED:
         stop = Stop.NODES if run.budget.evaluations is None else Stop.EVALUATIONS
     return _finish(run, frontier, total, stop)
+
+
+def _look_into_open_regions(run: _Run, frontier: Frontier, allocation: Allocation) -> None:
+    """Let agents spend evaluations on open regions: the more of them and the larger the gap, the more."""
+    left = frontier.order
+    parts = parts_of(run.space, frontier.regions.codes[left], frontier.values[left], frontier.space.structural)
+    if not parts or run.best_design is None or run.best_value is None:
+        return
+    gap = 1 - parts[0].bound / run.best_value
+    allocation.known.add(run.best_design, np.array([float(run.best_value)]))
+    allocation.spend(parts, min(int(gap * len(left)) // PER_REGION, run.evaluations_left()))
+    scores = run.scorer.score(run.best_design)
+    frontier.offer(int(scores.evaluation.step_ticks[0]), int(scores.amounts[0]))
+    total, closed = frontier.space.regions.count, frontier.space.regions.count - len(left)
+    note = "agents on open regions"
+    run.log(LogLine(run.budget.elapsed(), closed, total, frontier.value, frontier.bound, run.evaluations, note))
 
 
 def _finish(run: _Run, frontier: Frontier, regions: int, stop: Stop) -> Outcome:

@@ -7,6 +7,7 @@ import numpy as np
 from cosmic_opt.psa.parameter_set import DesignBatch
 from cosmic_opt.search.agents.base import AGENTS, Scores
 from cosmic_opt.search.feasible_space import FeasibleSpace
+from cosmic_opt.search.weighted_paths import Codes
 
 CHAINS = 16
 COLUMNS = 1.5
@@ -31,6 +32,7 @@ class Annealing:
         self.at = space.sample(CHAINS, rng)
         self.level = np.full(CHAINS, np.inf)
         self.told = 0
+        self.asked: DesignBatch | None = None
         self.asked_of = np.zeros(0, dtype=np.int64)
 
     def ask(self, count: int) -> DesignBatch:
@@ -40,13 +42,21 @@ class Annealing:
         started = np.isfinite(self.level[self.asked_of])
         codes = self.space.sample(count, self.rng).codes
         codes[started] = self.space.move(batch.take(started), COLUMNS, self.rng).codes
-        return self.space.parameter_set.batch(codes)
+        self.asked = self.space.parameter_set.batch(codes)
+        return self.asked
 
     def tell(self, batch: DesignBatch, scores: Scores) -> None:
-        """Take better designs, and worse ones by chance, in the order they were asked for."""
+        """Take better designs, and worse ones by chance, in the order they were asked for; see `_adopt` for others."""
         levels = np.where(np.isfinite(scores), np.log(np.maximum(scores, np.finfo(float).tiny)), np.inf)
-        dice = np.log(self.rng.random(len(batch)))
         codes = self.at.codes.copy()
+        if batch is self.asked:
+            self._step(codes, batch, levels)
+        else:
+            self._adopt(codes, batch, levels)
+        self.at = self.space.parameter_set.batch(codes)
+
+    def _step(self, codes: Codes, batch: DesignBatch, levels: Scores) -> None:
+        dice = np.log(self.rng.random(len(batch)))
         for row, chain in enumerate(self.asked_of.tolist()):
             temperature = HOT / (1 + self.told / HALF_AFTER)
             self.told += 1
@@ -56,4 +66,12 @@ class Annealing:
                 order = np.argsort(self.level, kind="stable")
                 better, worse = order[: CHAINS // 2], order[CHAINS // 2 :]
                 self.level[worse], codes[worse] = self.level[better], codes[better]
-        self.at = self.space.parameter_set.batch(codes)
+
+    def _adopt(self, codes: Codes, batch: DesignBatch, levels: Scores) -> None:
+        """Let the worst chains go on from designs that are better than where they are."""
+        chains = np.argsort(-self.level, kind="stable")
+        rows = np.argsort(levels, kind="stable")
+        for chain, row in zip(chains, rows, strict=False):
+            if levels[row] >= self.level[chain]:
+                return
+            self.level[chain], codes[chain] = levels[row], batch.codes[row]

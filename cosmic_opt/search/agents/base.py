@@ -18,7 +18,7 @@ Scores = NDArray[np.float64]
 class Agent(Protocol):
     """Proposes members of its space only. The lower a score, the better; infinity is a design that does not count.
 
-    Scores are positive. Every `ask` is answered by one `tell` with the same batch.
+    Scores are positive. Agents on one space may be told what others asked for, so that all go on from the best.
     """
 
     ask_size: int
@@ -28,7 +28,7 @@ class Agent(Protocol):
         """Return `count` designs to score."""
 
     def tell(self, batch: DesignBatch, scores: Scores) -> None:
-        """Learn the scores of designs that `ask` returned."""
+        """Learn the scores of members: the batch that `ask` returned last, as it was, or designs from elsewhere."""
 
 
 AgentFactory = Callable[[FeasibleSpace, np.random.Generator], Agent]

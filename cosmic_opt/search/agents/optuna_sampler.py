@@ -34,12 +34,15 @@ class OptunaAgent:
         self.rng = rng
         optuna.logging.set_verbosity(optuna.logging.ERROR)
         columns = space.parameter_set.columns
-        self.distributions = {columns[at].name: _distribution(optuna, columns[at]) for at in space.open_columns}
+        self.names = {columns[at].name: at for at in space.open_columns}
+        self.distributions = {name: _distribution(optuna, columns[at]) for name, at in self.names.items()}
+        self.create_trial = optuna.trial.create_trial
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")  # some samplers call themselves experimental
             sampler = _sampler_class(name)(seed=int(rng.integers(2**31)))
             self.study = optuna.create_study(sampler=sampler)
         self.trials: list[Any] = []
+        self.asked: DesignBatch | None = None
 
     def ask(self, count: int) -> DesignBatch:
         """Return the members nearest to what the sampler proposes."""
@@ -47,18 +50,23 @@ class OptunaAgent:
             warnings.simplefilter("ignore")
             self.trials = [self.study.ask(self.distributions) for _ in range(count)]
         codes = self.space.sample(1, self.rng).codes.repeat(count, axis=0)
-        names = [column.name for column in self.space.parameter_set.columns]
-        for at in self.space.open_columns:
-            codes[:, at] = [int(trial.params[names[at]]) for trial in self.trials]
-        return self.space.nearest(codes, self.rng)
+        for name, at in self.names.items():
+            codes[:, at] = [int(trial.params[name]) for trial in self.trials]
+        self.asked = self.space.nearest(codes, self.rng)
+        return self.asked
 
     def tell(self, batch: DesignBatch, scores: Scores) -> None:
-        """Pass the scores on."""
-        del batch
+        """Pass the scores on; designs from elsewhere are entered as trials of their own."""
+        values = np.minimum(scores, PENALTY).tolist()
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")
-            for trial, score in zip(self.trials, np.minimum(scores, PENALTY).tolist(), strict=True):
-                self.study.tell(trial, score)
+            if batch is self.asked:
+                for trial, value in zip(self.trials, values, strict=True):
+                    self.study.tell(trial, value)
+                return
+            for row, value in zip(batch.codes.tolist(), values, strict=True):
+                params = {name: row[at] for name, at in self.names.items()}
+                self.study.add_trial(self.create_trial(params=params, distributions=self.distributions, value=value))
 
 
 def optuna_agent(name: str, *, where: Where | None = None) -> AgentFactory:
