@@ -57,8 +57,15 @@ def read_row(row: Row) -> TrainingRow:
     stack = _stack(row)
     setup = _setup(row, stack)
     designs = _designs(row, stack)
+    _check_size(row, designs)
     recompute, stated = _recompute(row, setup, designs)
     return TrainingRow(setup, designs.with_recompute(recompute), _assumed(row, stack, stated), stated)
+
+
+def _check_size(row: Row, designs: TrainingDesigns) -> None:
+    gpus, cells = whole(row, "gpus"), int(designs.gpus[0])
+    if gpus != cells:
+        raise SpecError(f"{gpus} GPUs, but tp, pp, dp and cp make {cells}", hint="their product is the number of GPUs")
 
 
 def read_model(row: Row, *, dropout: bool = True) -> LanguageModel:
@@ -78,9 +85,9 @@ def read_model(row: Row, *, dropout: bool = True) -> LanguageModel:
         layers=whole(dims, "layers"),
         hidden=hidden,
         heads=heads,
-        kv_heads=whole(dims, "kv_heads") if dims.get("kv_heads") else heads,
-        head_dim=whole(dims, "head_dim") if dims.get("head_dim") else hidden // heads,
-        ffn=whole(dims, "ffn") if dims.get("ffn") else 0,
+        kv_heads=_whole_or(dims, "kv_heads", heads),
+        head_dim=_whole_or(dims, "head_dim", hidden // heads),
+        ffn=_whole_or(dims, "ffn", 0),
         vocabulary=whole(dims, "vocab"),
         gated_mlp=gated,
         dropout=dropout,
@@ -91,13 +98,22 @@ def read_model(row: Row, *, dropout: bool = True) -> LanguageModel:
     )
 
 
+def _whole_or(fields: Row, key: str, default: int) -> int:
+    """Return a positive whole number, or the default where the field is absent, null or 0.
+
+    Raises:
+        SpecError: the field is something else.
+    """
+    return whole(fields, key) if fields.get(key) else default
+
+
 def _experts(dims: Row) -> Experts:
-    dense = int(dims.get("dense_layers") or 0)
+    dense = _whole_or(dims, "dense_layers", 0)
     return Experts(
         count=whole(dims, "experts"),
         top_k=whole(dims, "top_k"),
         ffn=whole(dims, "moe_ffn"),
-        shared=int(dims.get("shared_experts") or 0),
+        shared=_whole_or(dims, "shared_experts", 0),
         dense_layers=dense,
         dense_ffn=whole(dims, "dense_ffn") if dense else 0,
     )
@@ -161,20 +177,17 @@ def _sharded(row: Row) -> bool:
 
 
 def _designs(row: Row, stack: Stack) -> TrainingDesigns:
-    zero = row.get("zero")
-    if zero is None:
-        zero = 3 if _sharded(row) else int(stack.overlap.gradient == "window")
-    notes = str(row.get("notes") or "")
-    interleave = row.get("interleave") or (2 if "interleaved" in notes else 1)
+    default_zero = 3 if _sharded(row) else int(stack.overlap.gradient == "window")
+    interleaved = "interleaved" in str(row.get("notes") or "")
     return TrainingDesigns.of(
         dp=whole(row, "dp"),
         tp=whole(row, "tp"),
         pp=whole(row, "pp"),
-        cp=whole(row, "cp") if row.get("cp") else 1,
-        ep=whole(row, "ep") if row.get("ep") else 1,
-        interleave=float(interleave),
+        cp=_whole_or(row, "cp", 1),
+        ep=_whole_or(row, "ep", 1),
+        interleave=_whole_or(row, "interleave", 2 if interleaved else 1),
         micro_batch=_micro_batch(row, stack),
-        zero_stage=float(zero),
+        zero_stage=default_zero if row.get("zero") is None else _whole_or(row, "zero", 0),
     )
 
 

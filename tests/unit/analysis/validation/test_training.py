@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import random
 from functools import cache
 from typing import Any
 
@@ -106,6 +107,9 @@ def test_a_row_without_its_split_is_not_predicted(field: str) -> None:
         ("seq", -1, "'seq' is -1"),
         ("mbs", 1.5, "'mbs' is 1.5"),
         ("gbs", float("nan"), "'gbs' is nan"),
+        ("zero", "three", "'zero' is 'three'"),
+        ("interleave", [2], "'interleave' is"),
+        ("gpus", 127, "127 GPUs, but"),
     ],
 )
 def test_a_row_that_makes_no_sense_is_refused(field: str, value: object, message: str) -> None:
@@ -121,7 +125,7 @@ def test_a_row_that_makes_no_sense_is_refused(field: str, value: object, message
         ({"recompute": "full (recalled)"}, "recompute is not stated or recalled"),
         ({"zero": 3}, "overlap of sharded weights"),
         ({"notes": "check pp of this run before relying on it"}, "not confirmed"),
-        ({"stack": "torchtitan-2025", "cp": 2}, "context-parallel schedule"),
+        ({"stack": "torchtitan-2025", "cp": 2, "gpus": 256}, "context-parallel schedule"),
         ({"precision": "fp8 or nvfp4 (not determined)", "gpu": "B200"}, "precision is not determined"),
     ],
 )
@@ -218,6 +222,20 @@ def test_the_split_the_model_chooses_is_the_best_measured_one_half_the_time() ->
     assert len(regrets) >= 20
     assert np.median(regrets) == 0
     assert np.quantile(regrets, 0.9) <= 0.12
+
+
+def test_a_damaged_row_is_reported_never_a_crash() -> None:
+    rng = random.Random(0)
+    values = [None, 0, -1, 1.5, 1e308, 10**30, float("nan"), float("inf"), "x", "", True, [], {}, 2**63]
+    damaged = []
+    for _ in range(300):
+        row = json.loads(json.dumps(rng.choice(list(rows().values()))))
+        part = rng.choice([row, row["dims"], row.get("network") or row])
+        part[rng.choice(list(part))] = rng.choice(values)
+        damaged.append(row)
+    report = validate(damaged)
+    assert len(report.rows) == 300
+    assert all(row.note for row in report.rows if row.predicted is None)
 
 
 def test_rows_may_be_validated_without_a_file() -> None:
