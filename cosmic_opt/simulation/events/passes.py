@@ -1,0 +1,178 @@
+"""Passes of a stage as streams of operations: what blocks stands in the compute stream, what overlaps beside it.
+
+A stage has three streams. Gathers and reductions of data parallelism are one communicator: they take turns. A gather
+is issued when its pass begins, a reduction when its bucket's gradients are there, each bucket's work waits for its
+weights, and a send holds its stage until the message is out.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Hashable
+from dataclasses import dataclass, field
+
+from cosmic_opt.simulation.events.lower import Lowered
+from cosmic_opt.simulation.events.program import Call, Op, Program, Stream
+from cosmic_opt.workloads.graph import EMBEDDING, Bucket, Communication, Compute, Node, Stage, TrainingGraph
+
+COMPUTE, GATHER, REDUCE = 0, 1, 2
+STREAMS = ("compute", "weight gathers", "gradient reductions")
+"""The streams of one stage; the last two share a lane."""
+
+
+@dataclass(frozen=True, slots=True)
+class Traffic:
+    """What data parallelism does in a pass: gathers weights, reduces gradients."""
+
+    gathers: bool = False
+    reductions: bool = False
+
+
+@dataclass
+class Builder:
+    """Collects operations of several stages; waits are names that are looked up at the end."""
+
+    lowered: Lowered
+    stages: int = 1
+    streams: list[list[tuple[str, int, int, Hashable]]] = field(default_factory=list)
+    places: dict[Hashable, tuple[int, int]] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        self.streams = [[] for _ in range(len(STREAMS) * self.stages)]
+
+    def add(
+        self,
+        stage: int,
+        stream: int,
+        name: str,
+        *,
+        ticks: int = 0,
+        call: int = -1,
+        wait: Hashable = None,
+        key: Hashable = None,
+    ) -> None:
+        """Append an operation; `key` names it for the waits of others."""
+        place = len(STREAMS) * stage + stream
+        if key is not None:
+            self.places[key] = (place, len(self.streams[place]))
+        self.streams[place].append((name, ticks, call, wait))
+
+    def node(self, stage: int, stream: int, name: str, node: Node, *, wait: Hashable, key: Hashable = None) -> None:
+        """Append a node of the graph."""
+        if isinstance(node, Compute):
+            self.add(stage, stream, name, ticks=self.lowered.compute_ticks(node), wait=wait, key=key)
+        else:
+            call = stage * len(self.lowered.calls) + self.lowered.call_index(node)
+            self.add(stage, stream, name, call=call, wait=wait, key=key)
+
+    def program(self) -> Program:
+        """Return the program; every stage has dimensions of its own."""
+        firsts, total = [], 0
+        for stream in self.streams:
+            firsts.append(total)
+            total += len(stream)
+        found = []
+        for place, stream in enumerate(self.streams):
+            stage, kind = divmod(place, len(STREAMS))
+            ops = tuple(Op(name, ticks, call, self._position(wait, firsts)) for name, ticks, call, wait in stream)
+            found.append(Stream(STREAMS[kind], len(STREAMS) * stage + min(kind, GATHER), ops))
+        dimensions = self.lowered.dimensions
+        calls = tuple(_moved(call, stage * dimensions) for stage in range(self.stages) for call in self.lowered.calls)
+        return Program(self.stages * dimensions, calls, tuple(found))
+
+    def _position(self, wait: Hashable, firsts: list[int]) -> int:
+        if wait is None:
+            return -1
+        stream, index = self.places[wait]
+        return firsts[stream] + index
+
+
+def _moved(call: Call, by: int) -> Call:
+    if by == 0:
+        return call
+    return Call(
+        tuple(tuple(visit._replace(dim=visit.dim + by) for visit in route) for route in call.routes), call.chunks
+    )
+
+
+def add_pass(
+    builder: Builder,
+    graph: TrainingGraph,
+    stage: Stage,
+    forward: bool,
+    index: int,
+    traffic: Traffic,
+    *,
+    place: int = 0,
+    arrival: Hashable = None,
+) -> None:
+    """Append one pass of micro-batch `index` to the streams of stage number `place` of the program.
+
+    Its first operation is ("begin", place, forward, index) and waits for `arrival`; ("end", ...) is its last one in
+    the compute stream, ("settled", ...) its last reduction, if one overlaps.
+    """
+    own = (place, forward, index)
+    builder.add(place, COMPUTE, "begin", wait=arrival, key=("begin", *own))
+    buckets = stage.buckets if forward else stage.buckets[::-1]
+    issue = None if not graph.gathers_each_pass and forward and index == 0 else ("begin", *own)
+    for name, bucket in buckets:
+        gathered = _gather(builder, bucket, name, own, traffic, issue)
+        for number, node in enumerate(bucket.forward if forward else bucket.backward):
+            label = f"{name}: {node.name}"
+            builder.node(place, COMPUTE, label, node, wait=gathered if number == 0 else None)
+        if traffic.reductions and bucket.reduce is not None:
+            _reduce(builder, bucket.reduce, name, own)
+    send = stage.send_forward if forward else stage.send_backward
+    if send is not None:
+        builder.node(place, COMPUTE, send.name, send, wait=None)
+    builder.add(place, COMPUTE, "end", key=("end", *own))
+
+
+def _gather(
+    builder: Builder, bucket: Bucket, name: str, own: tuple[int, bool, int], traffic: Traffic, issue: Hashable
+) -> Hashable:
+    """Append the bucket's gather; return what its work waits for. A backward pass has no use for the embedding."""
+    node, (place, forward, _) = bucket.gather, own
+    if node is None or not traffic.gathers or (not forward and bucket.name == EMBEDDING):
+        return None
+    label = f"{name}: {node.name}"
+    if node.blocking:
+        builder.node(place, COMPUTE, label, node, wait=None)
+        return None
+    key = ("gather", name, *own)
+    builder.node(place, GATHER, label, node, wait=issue, key=key)
+    return key
+
+
+def _reduce(builder: Builder, node: Communication, name: str, own: tuple[int, bool, int]) -> None:
+    place = own[0]
+    label = f"{name}: {node.name}"
+    if node.blocking:
+        builder.node(place, COMPUTE, label, node, wait=None)
+        return
+    builder.add(place, COMPUTE, "gradients", key=("gradients", name, *own))
+    builder.node(place, REDUCE, label, node, wait=("gradients", name, *own), key=("settled", *own))
+
+
+def traffic_of(graph: TrainingGraph, forward: bool, index: int) -> Traffic:
+    """Return what data parallelism does in a pass."""
+    first = graph.gathers_each_pass or index == 0
+    last = graph.gathers_each_pass or index == graph.micro_batches - 1
+    if forward:
+        return Traffic(gathers=first)
+    return Traffic(gathers=graph.gathers_backward and last, reductions=last)
+
+
+def whole_program(lowered: Lowered, graph: TrainingGraph) -> Program:
+    """Return the whole step, nothing folded but equal ranks: every pass of every stage, node by node."""
+    builder = Builder(lowered, len(graph.stages))
+    for stage in graph.stages:
+        before: Hashable = None
+        for forward, index in graph.order(stage.index):
+            source = stage.index - 1 if forward else stage.index + 1
+            arrival: Hashable = ("end", source, forward, index) if 0 <= source < len(graph.stages) else None
+            if before in builder.places:  # without a pipeline, a pass waits until the one before is settled
+                arrival = before
+            traffic = traffic_of(graph, forward, index)
+            add_pass(builder, graph, stage, forward, index, traffic, place=stage.index, arrival=arrival)
+            before = ("settled", stage.index, forward, index) if graph.gathers_each_pass else None
+    return builder.program()

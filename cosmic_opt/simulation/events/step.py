@@ -1,0 +1,268 @@
+"""One training step by events: passes that nothing disturbs are folded, the others replayed chunk by chunk.
+
+A blocking collective that has the network to itself always takes the same time, so a pass without data-parallel
+traffic beside it is simulated once and stands for every micro-batch; equal layers in it are simulated once, too. The
+first forward pass (weights are gathered) and the last backward pass (gradients are reduced) are replayed whole.
+Weights are there when the work that needs them starts, so no gather outlives its pass, and only reductions of the last
+backward pass end after it: nothing crosses the boundary of a folded pass, and folding is exact.
+
+The optimizer starts when every stage has its gradients (they are clipped by their common norm), and ends with the
+slowest stage.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from typing import NamedTuple
+
+import numpy as np
+
+from cosmic_opt.simulation.analytical.layout import TERMS, Term, Whole
+from cosmic_opt.simulation.events.lower import Lowered
+from cosmic_opt.simulation.events.passes import COMPUTE, Builder, Traffic, add_pass, traffic_of
+from cosmic_opt.simulation.events.pipeline import run_pipeline
+from cosmic_opt.simulation.events.program import IntArray, Program
+from cosmic_opt.simulation.events.replay import Replay, run_program
+from cosmic_opt.workloads.graph import CONTEXT, EMBEDDING, TENSOR, Bucket, Communication, Node, Stage, TrainingGraph
+
+PART_TERMS = {
+    "forward": Term.FORWARD,
+    "backward": Term.BACKWARD,
+    "selective": Term.RECOMPUTE,
+    "embed_forward": Term.ENDS,
+    "embed_backward": Term.ENDS,
+    "head_forward": Term.ENDS,
+    "head_backward": Term.ENDS,
+}
+GROUP_TERMS = {TENSOR: Term.TENSOR, CONTEXT: Term.SEQUENCE}
+
+
+class PassTimes(NamedTuple):
+    """A pass with data-parallel traffic, in ticks from its begin.
+
+    `end` is when its message is out, `settled` when its reductions are done, too; `gathers` and `reductions` are what
+    they add to the pass.
+    """
+
+    end: int
+    settled: int
+    gathers: int
+    reductions: int
+
+
+@dataclass(frozen=True)
+class EventStep:
+    """A simulated step.
+
+    Attributes:
+        step_ticks: Its time.
+        terms: Parts by name, in the order of `analytical.TERMS`; they sum to step_ticks.
+        hidden: Data-parallel communication behind compute of the stage that `terms` describe: gathers, reductions.
+        stage: The pipeline stage that `terms` describe: the one with most work.
+        micro_batches: Passes of each stage, forward and backward.
+        busy_ticks: int64 [stages, D], how long an NPU's dimensions serve.
+        begins: int64 [stages, 2, micro-batches], when each backward (0) and forward (1) pass begins.
+        settled: When each stage has all its gradients.
+    """
+
+    step_ticks: int
+    terms: Mapping[str, int]
+    hidden: tuple[int, int]
+    stage: int
+    micro_batches: int
+    busy_ticks: IntArray
+    begins: IntArray
+    settled: tuple[int, ...]
+
+
+class StepSimulation:
+    """Simulates one design's step from its graph and ticks."""
+
+    def __init__(self, lowered: Lowered, graph: TrainingGraph) -> None:
+        self.lowered, self.graph = lowered, graph
+        self._bucket_ticks: dict[tuple[str, bool], int] = {}
+
+    def run(self) -> EventStep:
+        """Simulate the step."""
+        stages, batches = self.graph.stages, self.graph.micro_batches
+        if self.graph.gathers_each_pass:
+            return self._run_in_turn(stages[0])
+        first, arrival = list[PassTimes](), 0
+        begins = np.empty((len(stages), 2, batches), dtype=np.int64)
+        ends = np.empty(len(stages), dtype=np.int64)
+        for stage in stages:
+            first.append(self._first_forward(stage, arrival))
+            arrival += first[-1].end
+            ends[stage.index] = arrival
+        last = [self._last_pass(stage, False) for stage in stages]
+        forward, backward = (self._column(self.pass_ticks(stage, way) for stage in stages) for way in (True, False))
+        run_pipeline(forward, backward, ends, self._column(times.end for times in last), begins)
+        settled = tuple(int(begins[stage.index, 0, -1]) + last[stage.index].settled for stage in stages)
+        slowest = int(np.argmax(forward + backward))
+        exposed = (first[slowest].gathers + last[slowest].gathers, last[slowest].reductions)
+        return self._result(slowest, exposed, begins, settled)
+
+    def _run_in_turn(self, stage: Stage) -> EventStep:
+        """Without a pipeline every pass gathers and reduces by itself, and the next one begins when it is settled."""
+        batches = self.graph.micro_batches
+        forward, backward = (self._last_pass(stage, way) for way in (True, False))
+        both = forward.settled + backward.settled
+        turns = np.arange(batches, dtype=np.int64) * both
+        exposed = (batches * (forward.gathers + backward.gathers), batches * backward.reductions)
+        return self._result(0, exposed, np.array([[turns + forward.settled, turns]]), (batches * both,))
+
+    @staticmethod
+    def _column(values: Iterator[int]) -> IntArray:
+        return np.array(list(values), dtype=np.int64)
+
+    # --- passes -----------------------------------------------------------------------------------------------
+
+    def pass_ticks(self, stage: Stage, forward: bool) -> int:
+        """Return the time of a pass without data-parallel traffic, its send included."""
+        ticks = sum(self._bucket(bucket, forward) for _, bucket in stage.buckets)
+        send = stage.send_forward if forward else stage.send_backward
+        return ticks + (self.lowered.ticks(send) if send is not None else 0)
+
+    def _bucket(self, bucket: Bucket, forward: bool) -> int:
+        """Return the time of a bucket's work with its blocking communication."""
+        key = (bucket.name, forward)
+        if key not in self._bucket_ticks:
+            nodes = bucket.forward if forward else bucket.backward
+            self._bucket_ticks[key] = sum(self.lowered.ticks(node) for node in nodes)
+        return self._bucket_ticks[key]
+
+    def _first_forward(self, stage: Stage, arrival: int) -> PassTimes:
+        """Return the first forward pass of a stage; its gathers begin with the step, itself at `arrival`."""
+        traffic = traffic_of(self.graph, True, 0)
+        plain = self.pass_ticks(stage, True)
+        if _beside(stage, True, traffic):
+            end = self._run(self.first_forward(stage, arrival)).ticks - arrival
+        else:
+            end = plain + self._blocking(stage, True, traffic)
+        return PassTimes(end, end, end - plain, 0)
+
+    def first_forward(self, stage: Stage, arrival: int) -> Program:
+        """Return the first forward pass of a stage whose input arrives at `arrival` ticks, from the step's begin."""
+        builder = Builder(self.lowered)
+        builder.add(0, COMPUTE, "wait for the stage before", ticks=arrival, key="arrival")
+        add_pass(builder, self.graph, stage, True, 0, traffic_of(self.graph, True, 0), arrival="arrival")
+        return builder.program()
+
+    def _last_pass(self, stage: Stage, forward: bool) -> PassTimes:
+        """Return the last pass of a direction; what gathers add is what they add without reductions."""
+        traffic = traffic_of(self.graph, forward, self.graph.micro_batches - 1)
+        plain = self.pass_ticks(stage, forward)
+        end, settled = self._timed(stage, forward, traffic)
+        gathers = settled - plain
+        if traffic.reductions:
+            _, alone = self._timed(stage, forward, Traffic(gathers=traffic.gathers))
+            gathers = min(gathers, alone - plain)
+        return PassTimes(end, settled, gathers, settled - plain - gathers)
+
+    def _timed(self, stage: Stage, forward: bool, traffic: Traffic) -> tuple[int, int]:
+        """Return when a pass's message is out and when its reductions are done; replayed if anything runs beside."""
+        if not _beside(stage, forward, traffic):
+            ticks = self.pass_ticks(stage, forward) + self._blocking(stage, forward, traffic)
+            return ticks, ticks
+        program = self.last_pass(stage, forward, traffic)
+        replay = self._run(program)
+        return int(replay.ends[len(program.streams[COMPUTE].ops) - 1]), replay.ticks
+
+    def last_pass(self, stage: Stage, forward: bool, traffic: Traffic) -> Program:
+        """Return the last pass of a direction, from its begin."""
+        builder = Builder(self.lowered)
+        add_pass(builder, self.graph, stage, forward, self.graph.micro_batches - 1, traffic)
+        return builder.program()
+
+    def _run(self, program: Program) -> Replay:
+        return run_program(program, policy=self.lowered.policy)
+
+    def _blocking(self, stage: Stage, forward: bool, traffic: Traffic) -> int:
+        """Return the time of data-parallel traffic that stands in the compute stream."""
+        return sum(self.lowered.ticks(node) for node in data_traffic(stage, forward, traffic) if node.blocking)
+
+    # --- results ----------------------------------------------------------------------------------------------
+
+    def _result(self, slowest: int, exposed: tuple[int, int], begins: IntArray, settled: tuple[int, ...]) -> EventStep:
+        whole = self.lowered.whole
+        optimizer = int(whole[Whole.OPTIMIZER_FIRST : Whole.OPTIMIZER_LAST + 1].max())
+        step = max(settled) + optimizer
+        stage = self.graph.stages[slowest]
+        terms = self._work_terms(stage)
+        terms[Term.GATHER], terms[Term.GRADIENT] = exposed
+        terms[Term.OPTIMIZER] = optimizer
+        terms[Term.BUBBLE] = step - sum(terms.values())
+        assert terms[Term.BUBBLE] >= 0, "a stage is not busy for longer than the step"
+        gathers, reductions = self._data_ticks(stage)
+        return EventStep(
+            step_ticks=step,
+            terms={name: terms[Term(place)] for place, name in enumerate(TERMS)},
+            hidden=(max(0, gathers - exposed[0]), max(0, reductions - exposed[1])),
+            stage=slowest,
+            micro_batches=self.graph.micro_batches,
+            busy_ticks=np.array([self._busy(stage) for stage in self.graph.stages]),
+            begins=begins,
+            settled=settled,
+        )
+
+    def _work_terms(self, stage: Stage) -> Counter[Term]:
+        """Return compute and blocking communication of all micro-batches of a stage, by part of the step."""
+        terms = Counter[Term]()
+        for node, forward, times in self._work(stage):
+            if isinstance(node, Communication):
+                term = GROUP_TERMS.get(node.group, Term.SENDS)
+            else:
+                term = Term.RECOMPUTE if node.part == "forward" and not forward else PART_TERMS[node.part]
+            terms[term] += times * self.lowered.ticks(node)
+        return terms
+
+    def _work(self, stage: Stage) -> Iterator[tuple[Node, bool, int]]:
+        """Yield what a stage does in the compute stream but for data parallelism: node, direction, how often."""
+        batches = self.graph.micro_batches
+        kinds = {bucket.name: bucket for _, bucket in stage.buckets}
+        often = Counter(bucket.name for _, bucket in stage.buckets)
+        for name, bucket in kinds.items():
+            yield from ((node, True, batches * often[name]) for node in bucket.forward)
+            yield from ((node, False, batches * often[name]) for node in bucket.backward)
+        for send, forward in ((stage.send_forward, True), (stage.send_backward, False)):
+            if send is not None:
+                yield send, forward, batches
+
+    def _data(self, stage: Stage) -> Iterator[tuple[Communication, int]]:
+        """Yield the data-parallel traffic of a stage, and how often it runs."""
+        times = self.graph.micro_batches if self.graph.gathers_each_pass else 1
+        last = self.graph.micro_batches - 1
+        for node in data_traffic(stage, True, traffic_of(self.graph, True, 0)):
+            yield node, times
+        for node in data_traffic(stage, False, traffic_of(self.graph, False, last)):
+            yield node, times
+
+    def _data_ticks(self, stage: Stage) -> tuple[int, int]:
+        """Return the time of all gathers, and of all reductions, of a stage."""
+        sums = Counter[bool]()
+        for node, times in self._data(stage):
+            sums[node.collective == "all_gather"] += times * self.lowered.ticks(node)
+        return sums[True], sums[False]
+
+    def _busy(self, stage: Stage) -> IntArray:
+        """Return how long a stage's chunks and messages occupy each dimension, int64 [D]."""
+        busy = np.zeros(self.lowered.dimensions, dtype=np.int64)
+        traffic = [(node, times) for node, _, times in self._work(stage) if isinstance(node, Communication)]
+        for node, times in (*traffic, *self._data(stage)):
+            busy += times * self.lowered.busy_ticks[self.lowered.call_index(node)]
+        return busy
+
+
+def data_traffic(stage: Stage, forward: bool, traffic: Traffic) -> Iterator[Communication]:
+    """Yield the gathers and reductions of one pass of a stage; a backward pass has no use for the embedding."""
+    for _, bucket in stage.buckets:
+        if bucket.gather is not None and traffic.gathers and (forward or bucket.name != EMBEDDING):
+            yield bucket.gather
+        if bucket.reduce is not None and traffic.reductions:
+            yield bucket.reduce
+
+
+def _beside(stage: Stage, forward: bool, traffic: Traffic) -> bool:
+    return any(not node.blocking for node in data_traffic(stage, forward, traffic))
