@@ -23,6 +23,7 @@ from cosmic_opt.search.census import GREATEST, Census, Counted
 from cosmic_opt.search.frontier import Frontier
 from cosmic_opt.search.least import least_designs
 from cosmic_opt.search.limits import step_limit
+from cosmic_opt.search.owners import STRUCTURAL
 from cosmic_opt.search.score import Scorer, simulator_of
 from cosmic_opt.search.solve import NODE_LIMIT, Outcome, Stop
 from cosmic_opt.search.space import Codes, Space, build_space
@@ -188,7 +189,7 @@ class NearOptima:
                 if space.ownership.owner[column] == dimension and column in uses:
                     for code, number in zip(options.rows[:, at].tolist(), counted.uses[dimension], strict=False):
                         uses[column][code] += number
-        structural = [c for c in uses if space.ownership.owner[c] == -1 and c not in census.inert]
+        structural = [c for c in uses if space.ownership.owner[c] == STRUCTURAL and c not in census.inert]
         codes = census.frontier.regions.codes[list(counted.rows)][:, structural]
         for row, number in zip(codes.tolist(), counted.designs, strict=True):
             for column, code in zip(structural, row, strict=True):

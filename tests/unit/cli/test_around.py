@@ -3,11 +3,17 @@
 from __future__ import annotations
 
 import json
+import signal
 from pathlib import Path
 
 import pytest
 
-from cosmic_opt.cli.around import Around, Asked
+from cosmic_opt.api import Problem
+from cosmic_opt.cli import solve as command
+from cosmic_opt.cli.around import Around, Asked, look_around
+from cosmic_opt.search import census
+from cosmic_opt.search.budget import Budget
+from cosmic_opt.search.solve import Outcome
 from tests.unit.cli.running import run
 
 LLAMA = "llama3-405b/h100-16k"
@@ -69,6 +75,19 @@ def test_boxes_that_run_out_leave_certified_limits() -> None:
     assert (cut["status"], near["stop"], near["exact"]) == ("optimal", "node limit", False)
     assert near["designs"] < whole["designs"] < near["designs_upper"]
     assert "designs (node limit)" in run(*asked[:4], "--quiet", "--evaluations", "9000").out
+
+
+def test_an_interrupt_while_counting_keeps_the_optimum(monkeypatch: pytest.MonkeyPatch) -> None:
+    def interrupted(problem: Problem, outcome: Outcome, asked: Asked, seed: int, budget: Budget) -> Around:
+        signal.raise_signal(signal.SIGINT)
+        return look_around(problem, outcome, asked, seed, budget)
+
+    monkeypatch.setattr(census, "CHUNK", 1)
+    monkeypatch.setattr(command, "look_around", interrupted)
+    done = run("solve", LLAMA, "--within", "50%", "--top", "400", "--json", "--quiet")
+    assert (done.code, done.keys["status"], done.keys["stop"]) == (130, "optimal", "proved")
+    assert (done.keys["near"]["stop"], done.keys["top_stop"]) == ("interrupted", "interrupted")
+    assert done.keys["top"][0]["design"] == done.keys["design"]
 
 
 def test_an_optimum_that_is_not_proved_has_no_neighbourhood() -> None:
