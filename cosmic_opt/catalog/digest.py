@@ -15,8 +15,15 @@ from cosmic_opt.catalog.instance_file import InstanceSpec
 def problem_digest(spec: InstanceSpec, instance: BoundInstance) -> str:
     """Return the SHA-256 of everything that decides a problem's designs and scores, as 64 hexadecimal digits.
 
-    That is its columns and their values, rules, numbers, workload, NPU, prices and objective, in a canonical form;
-    where files lie and how options were written does not matter.
+    Where files lie and how options were written does not matter.
+    """
+    return hashlib.sha256(problem_content(spec, instance).encode()).hexdigest()
+
+
+def problem_content(spec: InstanceSpec, instance: BoundInstance) -> str:
+    """Return what the digest is of, as JSON in a canonical form.
+
+    That is columns and their values, rules, numbers, workload, NPU, prices and objective.
     """
     parameter_set = instance.parameter_set
     content = {
@@ -29,7 +36,7 @@ def problem_digest(spec: InstanceSpec, instance: BoundInstance) -> str:
         "prices": {tier: asdict(price) for tier, price in (spec.system.prices or {}).items()},
         "objective": instance.objective,
     }
-    return hashlib.sha256(json.dumps(content, sort_keys=True, default=_plain).encode()).hexdigest()
+    return json.dumps(content, sort_keys=True, default=_plain)
 
 
 def _plain(value: object) -> object:

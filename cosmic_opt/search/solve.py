@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field, replace
 from enum import Enum
 
 import numpy as np
@@ -21,6 +22,7 @@ from cosmic_opt.search.agents import find_agent
 from cosmic_opt.search.allocation import FIRST, PER_REGION, Allocation, Part, parts_of
 from cosmic_opt.search.bounding import NO_LIMIT
 from cosmic_opt.search.budget import Budget
+from cosmic_opt.search.executor import Engine, EngineOf, threads
 from cosmic_opt.search.feasible_space import FeasibleSpace, raw_grid
 from cosmic_opt.search.frontier import Frontier
 from cosmic_opt.search.limits import step_limit
@@ -28,12 +30,16 @@ from cosmic_opt.search.memo import RegionMemo
 from cosmic_opt.search.objective import Objective, objective_of
 from cosmic_opt.search.proof import Proof
 from cosmic_opt.search.score import Scorer, Scores, simulator_of
-from cosmic_opt.search.space import build_space
+from cosmic_opt.search.space import Codes, Space, build_space
+from cosmic_opt.search.study import Remembering, Study, StudyReport
+from cosmic_opt.search.tasks import Scored, ScoreDesigns, Worker
 from cosmic_opt.solvers.base import SolveStatus
 
 WARM_START = 4096
 """Evaluations, at most, that agents spend on an incumbent before regions are opened, and on open ones after that."""
 NODE_LIMIT = 2_000_000_000
+SHARD = 1024
+"""Designs that one worker scores; fewer are not worth sharing."""
 
 
 class Stop(Enum):
@@ -82,6 +88,8 @@ class Outcome:
     seconds: float
     proof: Proof | None
     """The evidence for the bound; None where an agent ran alone or there is no feasible design."""
+    study: StudyReport | None = None
+    """What the study of the search holds, where there is one."""
 
     @property
     def gap(self) -> float | None:
@@ -110,6 +118,9 @@ class _Run:
     seed: int
     budget: Budget
     log: Log
+    engine: Engine
+    study: Study | None = None
+    generators: dict[str, np.random.Generator] = field(default_factory=dict)
     evaluations: int = 0
     wasted: int = 0
     best_value: int | None = None
@@ -119,6 +130,7 @@ class _Run:
         """Let an agent spend evaluations; keep the best design it finds. A native one searches the raw grid."""
         rng = np.random.default_rng([self.seed, *name.encode()])
         agent = find_agent(name)(raw_grid(self.instance.parameter_set) if native else self.space, rng)
+        self.generators[name] = rng
         left = evaluations
         while left > 0 and not self.budget.out_of_time():
             batch = agent.ask(min(agent.ask_size, left))
@@ -144,11 +156,16 @@ class _Run:
 
     def score(self, batch: DesignBatch) -> np.ndarray:
         """Score a batch, keep its best, and return what an agent is told: infinity beyond the step limit."""
-        scores = self.scorer.score(batch, strict=False)
+        shards = [ScoreDesigns(batch.codes[at : at + SHARD]) for at in range(0, len(batch), SHARD)]
+        scored = Scored(*(np.concatenate(parts) for parts in zip(*self.engine.map(shards), strict=True)))
+        values = self.scorer.objective.values(scored.ticks, scored.amounts)
         self.evaluations += len(batch)
-        allowed = scores.evaluation.step_ticks <= self.limit_ticks
-        self._keep_best(batch.take(allowed), scores.values[allowed])
-        return np.where(allowed, scores.values.astype(float), np.inf)
+        allowed = scored.ticks <= self.limit_ticks
+        self._keep_best(batch.take(allowed), values[allowed])
+        if self.study is not None:
+            states = {name: rng.bit_generator.state for name, rng in self.generators.items()}
+            self.study.note_agents(self.evaluations, states)
+        return np.where(allowed, values.astype(float), np.inf)
 
     def _score_any(self, batch: DesignBatch) -> np.ndarray:
         """Score what a native agent asks for: a design that breaks a rule is an evaluation spent for infinity."""
@@ -166,6 +183,12 @@ class _Run:
         at = min(range(len(batch)), key=lambda row: (values[row], tuple(batch.codes[row])))
         if self.best_value is None or values[at] < self.best_value:
             self.best_value, self.best_design = int(values[at]), batch.take([at])
+            self.note_incumbent(self.best_value, batch.codes[at])
+
+    def note_incumbent(self, value: int, codes: Codes) -> None:
+        """Let the study, if there is one, keep the best design so far."""
+        if self.study is not None:
+            self.study.note_incumbent(value, codes.astype("<i4").tobytes(), self.evaluations)
 
     def outcome(
         self,
@@ -208,6 +231,8 @@ def solve(
     native: bool = False,
     start: Sequence[Mapping[str, Value]] = (),
     memo: RegionMemo | None = None,
+    engine: EngineOf | None = None,
+    study: Study | None = None,
     log: Log = _silent,
 ) -> Outcome:
     """Return the best design of a problem, with the proof state.
@@ -217,6 +242,9 @@ def solve(
     holds designs (a value per column) to begin with; those that are no members of this problem are passed over. A
     `memo` given to several searches spares a later one the regions that an earlier one has closed; neither changes
     the answer.
+
+    `engine` says where the work is done (threads on every core), and a `study` remembers it: neither changes the answer
+    or the number of evaluations.
 
     Raises:
         SpecError: a rule on a simulated quantity that is not a limit on the step.
@@ -228,8 +256,40 @@ def solve(
     objective = objective_of(instance.objective, instance.parameter_set)
     scorer = Scorer(simulator_of(instance), objective)
     space = FeasibleSpace(instance.parameter_set, feasible_set(model))
-    run = _Run(instance, model, space, scorer, limit, seed, budget, log)
-    if space.size == 0:
+
+    def make_space() -> Space:
+        return build_space(instance.parameter_set, model, scorer.simulator, instance.dimensions, objective)
+
+    tasks = (engine or threads(os.cpu_count() or 1))(Worker(instance.parameter_set, scorer, limit, make_space))
+    if study is not None:
+        tasks = Remembering(tasks, study)
+    run = _Run(instance, model, space, scorer, limit, seed, budget, log, tasks, study)
+    outcome = _search(run, agent, start, memo, native=native)
+    if study is None:
+        return outcome
+    study.note_answer(_answer_keys(outcome))
+    return replace(outcome, study=study.report())
+
+
+def _answer_keys(outcome: Outcome) -> dict[str, object]:
+    """Return what a study keeps of an answer; whole numbers of any size as text."""
+    return {
+        "status": outcome.status.value,
+        "stop": outcome.stop.value,
+        "objective": outcome.objective.name,
+        "value": None if outcome.value is None else str(outcome.value),
+        "bound": None if outcome.bound is None else str(outcome.bound),
+        "design": outcome.design.codes.tolist(),
+        "regions": outcome.regions,
+        "evaluations": outcome.evaluations,
+        "nodes": outcome.nodes,
+    }
+
+
+def _search(
+    run: _Run, agent: str | None, start: Sequence[Mapping[str, Value]], memo: RegionMemo | None, *, native: bool
+) -> Outcome:
+    if run.space.size == 0:
         return run.outcome(SolveStatus.INFEASIBLE, Stop.PROVED)
     run.offer(start)
     if agent is not None:
@@ -255,13 +315,12 @@ def _hybrid(run: _Run, memo: RegionMemo | None) -> Outcome:
         allocation.consider(run.space.sample(first, allocation.rng))
         allocation.spend([Part(run.space, 0.0)], min(WARM_START, run.evaluations_left()))
         run.log(LogLine(run.budget.elapsed(), 0, 0, run.best_value, None, run.evaluations, "agents"))
-    instance, scorer = run.instance, run.scorer
-    space = build_space(instance.parameter_set, run.model, scorer.simulator, instance.dimensions, scorer.objective)
+    scorer, space = run.scorer, run.engine.worker.bounding.space
     best = None
     if run.best_design is not None:
         scores = scorer.score(run.best_design)
         best = int(scores.evaluation.step_ticks[0]), int(scores.amounts[0])
-    frontier = Frontier(space, scorer.simulator, scorer.objective, run.limit_ticks, memo, best)
+    frontier = Frontier(space, scorer.simulator, scorer.objective, run.limit_ticks, memo, best, engine=run.engine)
     total = space.regions.count
     run.log(LogLine(run.budget.elapsed(), 0, total, frontier.value, frontier.bound, run.evaluations, "regions bounded"))
     _look_into_open_regions(run, frontier, allocation)
@@ -271,6 +330,9 @@ def _hybrid(run: _Run, memo: RegionMemo | None) -> Outcome:
     for number, progress in enumerate(frontier.run(limit), 1):
         if progress.incumbent != logged or number & (number - 1) == 0:
             logged = progress.incumbent
+            found = frontier.incumbent_design()
+            if logged is not None and found is not None:
+                run.note_incumbent(logged, found)
             closed = total - len(frontier.order) + progress.closed
             run.log(LogLine(run.budget.elapsed(), closed, total, progress.incumbent, progress.bound, run.evaluations))
         if run.budget.out_of_time():
