@@ -34,15 +34,16 @@ source:
 def main(path: Path) -> None:
     rows = json.loads(path.read_text(encoding="utf-8"))["rows"]
     report = validate({"rows": rows})
-    errors, gpus, tokens = defaultdict(list), 0, 0
+    errors, devices, gpus, tokens = defaultdict(list), set(), 0, 0
     for row, result in zip(rows, report.rows, strict=True):
         if result.error is None or row["fold"] not in CALIBRATION_FOLDS:
             continue
         try:
-            group = accuracy_group(read_row(row).setup)
+            setup = read_row(row).setup
         except SpecError:
             continue
-        errors[group].append(abs(result.error))
+        errors[accuracy_group(setup)].append(abs(result.error))
+        devices.add(setup.device.name)
         gpus, tokens = max(gpus, row["gpus"]), max(tokens, row["seq"])
     print(HEADER + "p90:")
     for group in sorted(errors):
@@ -52,6 +53,7 @@ def main(path: Path) -> None:
     print(
         f"  {UNKNOWN_GROUP}: {2 * np.quantile(every, 0.9):.2f}  # twice all {len(every)} rows': unseen stacks are worse"
     )
+    print(f"devices: [{', '.join(sorted(devices))}]")
     print(f"most_gpus: {gpus}\nmost_tokens: {tokens}\n{FOOTER}", end="")
 
 

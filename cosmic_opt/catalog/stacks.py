@@ -105,9 +105,10 @@ def load_accuracy(kind: str = "training") -> Accuracy:
     path = shared_path("accuracy", kind, Path(), Where(key="kind"))
     root = read_yaml(read_text(path), display(path))
     expect_schema(root, "accuracy")
-    fields = root.fields(required=("p90", "most_gpus", "most_tokens"), optional=("schema", "source"))
+    fields = root.fields(required=("p90", "devices", "most_gpus", "most_tokens"), optional=("schema", "source"))
     return Accuracy(
         p90=_numbers(fields["p90"]),
+        devices=frozenset(entry.text() for entry in fields["devices"].items()),
         most_gpus=fields["most_gpus"].integer(low=1),
         most_tokens=fields["most_tokens"].integer(low=1),
     )

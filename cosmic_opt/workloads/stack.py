@@ -165,10 +165,12 @@ class Accuracy:
 
     Attributes:
         p90: 90th percentile of the absolute relative error by group, measured on rows used for fitting.
+        devices: Devices with measured steps.
         most_gpus: Largest measured job; `most_tokens` its longest sequence. Beyond is extrapolation.
     """
 
     p90: Mapping[str, float]
+    devices: frozenset[str]
     most_gpus: int
     most_tokens: int
 

@@ -9,12 +9,17 @@ from cosmic_opt.errors import SpecError, nearest
 from cosmic_opt.simulation.calibrated.predict import Prediction, predict
 from cosmic_opt.workloads.language_model import LanguageModel
 
-METRICS = ("step_time_s", "tokens_per_s", "tokens_per_s_per_gpu", "tflops_per_gpu_with_recompute")
+METRICS = (
+    *("step_time_s", "tokens_per_s", "tokens_per_s_per_gpu", "samples_per_s", "samples_per_s_per_gpu"),
+    *("tflops_per_gpu", "tflops_per_gpu_with_recompute"),
+)
+PASSES = {"tflops_per_gpu": 3, "tflops_per_gpu_with_recompute": 4}
+"""Forward passes a step counts as: backward is worth two, full recompute one more."""
 NO_STEPS = "the time to train needs the number of steps, which is not an input"
 
 
 def predict_training(row: Row) -> Outcome:
-    """Return the row's metric: seconds of a step, tokens/s (of the job or of a GPU), or TFLOPS of a GPU.
+    """Return the row's metric: seconds of a step, tokens or samples per second (of a job or GPU), TFLOPS of a GPU.
 
     Raises:
         SpecError: the row lacks an input, names an unknown device, stack or precision, or its metric is not a step's.
@@ -37,26 +42,29 @@ def predict_training(row: Row) -> Outcome:
     )
 
 
-def training_flops(model: LanguageModel, sequences: float, sequence: int) -> float:
-    """Return FLOPs of a step with full recompute, attention counted in full.
+def training_flops(model: LanguageModel, sequences: float, sequence: int, passes: int = 4) -> float:
+    """Return FLOPs of a step, attention counted in full, `passes` through the layers and three through the head.
 
-    96 B s L h^2 (1 + s/6h + V/16Lh) for GPT (Narayanan 2021, eq. 3): four passes through the layers, three through
-    the head.
+    96 B s L h^2 (1 + s/6h + V/16Lh) for GPT with full recompute (Narayanan 2021, eq. 3). Of routed experts only the
+    ones a token visits count.
     """
     tokens = sequences * sequence
-    layer = 2 * tokens * (model.attention_parameters + model.dense_mlp_parameters)
+    weights = model.attention_parameters + model.dense_mlp_parameters
+    if model.experts is not None:
+        weights += model.expert_parameters * model.experts.top_k // model.experts.count
     attention = 2 * tokens * sequence * (model.score_width + model.value_width)
-    return 4 * model.layers * (layer + attention) + 6 * tokens * model.head_parameters
+    return passes * model.layers * (2 * tokens * weights + attention) + 6 * tokens * model.head_parameters
 
 
 def _in_metric(metric: str, job: TrainingRow, step_s: float, gpus: int) -> float:
     setup = job.setup
     if metric == "step_time_s":
         return step_s
-    if metric.startswith("tokens"):
-        rate = setup.global_batch * setup.sequence / step_s
-        return rate / gpus if metric.endswith("per_gpu") else rate
-    return training_flops(setup.model, setup.global_batch, setup.sequence) / (step_s * gpus) / 1e12
+    if metric in PASSES:
+        flops = training_flops(setup.model, setup.global_batch, setup.sequence, PASSES[metric])
+        return flops / (step_s * gpus) / 1e12
+    rate = setup.global_batch / step_s * (setup.sequence if metric.startswith("tokens") else 1)
+    return rate / gpus if metric.endswith("per_gpu") else rate
 
 
 def _group(job: TrainingRow) -> str:

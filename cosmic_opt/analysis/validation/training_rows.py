@@ -31,6 +31,7 @@ UNCONFIRMED = "before relying on it"
 SHARED_NIC_SHARE = 0.75
 """A stated rate per GPU below this share of the device's own network card means that GPUs share cards."""
 FUSED_EXPERTS_RELEASE, FUSED_EXPERTS_STACK = "26.06", "megatron-te-2026"
+UNNAMED_STACKS, DEFAULT_STACK = (None, "other"), "megatron-te-2025"
 SAVED_OPERATORS = {"elementwise": 1.0, "matmul": 0.5, "collectives": 0.5}
 """Operator-level recompute saves every second product, attention and reductions; the rest runs again."""
 
@@ -121,7 +122,7 @@ def _experts(dims: Row) -> Experts:
 
 def _stack(row: Row) -> Stack:
     """Return the software generation the row names, or the one its stated release belongs to."""
-    name = text(row, "stack")
+    name = DEFAULT_STACK if row.get("stack") in UNNAMED_STACKS else text(row, "stack")
     release = str(row.get("release") or "")
     return load_stack(FUSED_EXPERTS_STACK if release >= FUSED_EXPERTS_RELEASE else name)
 
@@ -218,6 +219,8 @@ def _recompute(row: Row, setup: TrainingSetup, designs: TrainingDesigns) -> tupl
 def _assumed(row: Row, stack: Stack, recompute_stated: bool) -> tuple[str, ...]:
     """Return what a row leaves open, by field (the rules of primary rows)."""
     found = []
+    if row.get("stack") in UNNAMED_STACKS:
+        found.append(f"the software stack is not named: {DEFAULT_STACK} assumed")
     if row.get("mbs") is None:
         found.append("the micro-batch is not stated: the framework's default")
     if not recompute_stated:

@@ -36,7 +36,8 @@ class Prediction:
         memory: Bytes of the first pipeline stage.
         group: The accuracy group whose p90 made `interval`.
         hidden_input: The input that is usually not stated and moves this step most.
-        interval: Seconds (low, high) a measurement lies between nine times in ten.
+        interval: Seconds (low, high) a measurement lies between nine times in ten; the widest group's outside the
+            range of measured jobs.
         extrapolates: What about this job lies outside what was measured.
     """
 
@@ -63,8 +64,11 @@ def predict(
     terms = {name: float(value[0]) for name, value in result.terms.items()}
     step_s = float(result.step_s[0])
     group = accuracy_group(setup)
-    p90 = accuracy.p90.get(group, accuracy.p90[UNKNOWN_GROUP])
     memory = footprint(setup, designs)
+    extrapolates = _extrapolates(setup, designs, memory, accuracy)
+    p90 = accuracy.p90.get(group, accuracy.p90[UNKNOWN_GROUP])
+    if len(extrapolates) > len(setup.device.extrapolates):
+        p90 = max(p90, accuracy.p90[UNKNOWN_GROUP])
     return Prediction(
         step_s=step_s,
         terms=terms,
@@ -72,7 +76,7 @@ def predict(
         group=group,
         hidden_input=_hidden_input(setup, terms, recompute_stated),
         interval=(step_s / (1 + p90), step_s / max(1 - p90, 0.1)),
-        extrapolates=_extrapolates(setup, designs, memory, accuracy),
+        extrapolates=extrapolates,
     )
 
 
@@ -98,6 +102,8 @@ def _extrapolates(
     setup: TrainingSetup, designs: TrainingDesigns, memory: Footprint, accuracy: Accuracy
 ) -> tuple[str, ...]:
     found = [f"{part} constants of {setup.device.name} are another device's" for part in setup.device.extrapolates]
+    if setup.device.name not in accuracy.devices:
+        found.append(f"no measured step on {setup.device.name}")
     if np.any(designs.gpus > accuracy.most_gpus):
         found.append(f"more than {accuracy.most_gpus:,} GPUs")
     if setup.sequence > accuracy.most_tokens:

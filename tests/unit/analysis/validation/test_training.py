@@ -75,6 +75,9 @@ def test_a_row_is_predicted_in_its_own_metric() -> None:
     flops = predict_training(ROW | {"metric": "tflops_per_gpu_with_recompute"}).predicted
     assert tokens == pytest.approx(512 * 2048 / step)
     assert per_gpu == pytest.approx(512 * 2048 / step / 128)
+    assert predict_training(ROW | {"metric": "samples_per_s"}).predicted == pytest.approx(512 / step)
+    plain = predict_training(ROW | {"metric": "tflops_per_gpu"}).predicted
+    assert plain == pytest.approx(training_flops(read_model(ROW), 512, 2048, 3) / (step * 128 * 1e12))
     assert flops == pytest.approx(training_flops(read_model(ROW), 512, 2048) / (step * 128 * 1e12))
 
 
@@ -82,6 +85,14 @@ def test_flops_are_those_of_narayanan_2021() -> None:
     b, s, layers, h, v = 512, 2048, 36, 4096, 51200
     expected = 96 * b * s * layers * h**2 * (1 + s / (6 * h) + v / (16 * layers * h))
     assert training_flops(read_model(ROW), b, s) == pytest.approx(expected)
+
+
+def test_flops_count_the_experts_a_token_visits() -> None:
+    dims = {"hidden": 64, "layers": 2, "heads": 4, "experts": 8, "top_k": 2, "moe_ffn": 32, "vocab": 100}
+    model = read_model({"dims": dims})
+    visited = 4 * 64 * 64 + 8 * 64 + 2 * 3 * 64 * 32
+    expected = 3 * 2 * (2 * 10 * visited + 2 * 10 * 10 * 128) + 6 * 10 * 6400
+    assert training_flops(model, 1, 10, 3) == expected
 
 
 def test_the_time_to_train_needs_the_number_of_steps() -> None:
@@ -123,6 +134,7 @@ def test_a_row_that_makes_no_sense_is_refused(field: str, value: object, message
         ({"mbs": None}, "micro-batch is not stated"),
         ({"recompute": "not stated in the table"}, "recompute is not stated"),
         ({"recompute": "full (recalled)"}, "recompute is not stated or recalled"),
+        ({"stack": "other"}, "stack is not named"),
         ({"zero": 3}, "overlap of sharded weights"),
         ({"notes": "check pp of this run before relying on it"}, "not confirmed"),
         ({"stack": "torchtitan-2025", "cp": 2, "gpus": 256}, "context-parallel schedule"),

@@ -39,8 +39,8 @@ QWEN_30B = LanguageModel(
     vocabulary=151936,
     experts=Experts(count=128, top_k=8, ffn=768),
 )
-NICS = {"a100-80": 25e9, "h100-sxm": 50e9, "gb200": 50e9}
-NODES = {"a100-80": 8, "h100-sxm": 8, "gb200": 72}
+NICS = {"a100-80": 25e9, "h100-sxm": 50e9, "gb200": 50e9, "mi300x": 50e9}
+NODES = {"a100-80": 8, "h100-sxm": 8, "gb200": 72, "mi300x": 8}
 
 
 def setup(

@@ -57,6 +57,14 @@ def test_extrapolation_is_flagged() -> None:
     assert predict(setup(), TrainingDesigns.of(dp=8, zero_stage=3), ACCURACY).extrapolates == ()
 
 
+def test_outside_the_measured_range_the_interval_is_the_widest() -> None:
+    designs = TrainingDesigns.of(dp=8, zero_stage=3)
+    known, unknown = (predict(setup(device=name), designs, ACCURACY) for name in ("h100-sxm", "mi300x"))
+    assert known.extrapolates == ()
+    assert "no measured step on mi300x" in unknown.extrapolates
+    assert unknown.interval[0] == unknown.step_s / (1 + ACCURACY.p90[UNKNOWN_GROUP])
+
+
 def test_a_prediction_is_of_one_design() -> None:
     with pytest.raises(SpecError, match="2 designs"):
         predict(setup(), TrainingDesigns.of(dp=[1, 2]), ACCURACY)
