@@ -9,9 +9,12 @@ problem.solve().design
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from concurrent.futures import Executor
 from dataclasses import dataclass, replace
-from functools import cached_property
+from functools import cached_property, partial
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -40,6 +43,7 @@ if TYPE_CHECKING:
     from cosmic_opt.reporting.design_source import DesignSource
     from cosmic_opt.search.budget import Budget
     from cosmic_opt.search.certificate import Certificate
+    from cosmic_opt.search.executor import EngineOf
     from cosmic_opt.search.near import NearOptima
     from cosmic_opt.search.pareto import ParetoFront
     from cosmic_opt.search.simulate import Report
@@ -318,21 +322,46 @@ class Problem:
         agent: str | None = None,
         native: bool = False,
         start: Sequence[Mapping[str, Value]] = (),
+        engine: EngineOf | None = None,
+        study: str | Path | None = None,
         log: Callable[[LogLine], None] | None = None,
     ) -> Outcome:
         """Return the best design with its proof state; with `agent`, what that agent alone finds in the budget.
 
         A `native` agent searches the raw grid, as in the paper: evaluations may go to designs that break a rule.
-        `start` holds designs to begin with (`next(outcome.design.points())` of an earlier answer).
+        `start` holds designs to begin with (`next(outcome.design.points())` of an earlier answer). `engine` says where
+        the work is done: on threads of every core, `threads(4)` of `search.executor`, or `problem.on(executor)`. A
+        `study` is a file that remembers all results, so that a killed search goes on; the same call gives the same
+        answer with any engine, with or without a study.
 
         Raises:
-            SpecError: a rule on a simulated quantity that is not a limit on the step.
-            LimitError: too many structural combinations to prove anything.
+            SpecError: a rule on a simulated quantity that is not a limit on the step; a study of something else, or in
+                use.
+            LimitError: too many structural combinations to prove anything, or the disk of the study is full.
         """
         from cosmic_opt.search.solve import solve
+        from cosmic_opt.search.study import open_study
+        from cosmic_opt.search.study_identity import identity_of
 
-        silent = log if log is not None else lambda line: None
-        return solve(self.instance, seed=seed, budget=budget, agent=agent, native=native, start=start, log=silent)
+        search = partial(solve, self.instance, seed=seed, budget=budget, agent=agent, native=native, start=start)
+        search = partial(search, engine=engine, log=log if log is not None else lambda line: None)
+        if study is None:
+            return search()
+        identity = identity_of(self.spec, self.instance, seed=seed, agent=agent, native=native)
+        with open_study(Path(study), identity) as opened:
+            return search(study=opened)
+
+    def on(
+        self, executor: Executor, *, workers: int | None = None, lost: tuple[type[Exception], ...] | None = None
+    ) -> EngineOf:
+        """Return an engine for `solve` that works on any executor: processes, a cluster.
+
+        Its workers need this program installed. `workers` is how many there are (by default, the cores of this
+        computer), `lost` what the executor raises when they are gone.
+        """
+        from cosmic_opt.search.executor import GONE, Recipe, remote
+
+        return remote(executor, workers or os.cpu_count() or 1, Recipe(self.spec, self.edits), lost or GONE)
 
     def certificate(self, outcome: Outcome) -> Certificate:
         """Return the certificate of an answer of `solve`; its `text()` is what `cosmic-opt verify` reads.

@@ -24,6 +24,7 @@ from cosmic_opt.cli import (
     pareto,
     simulate,
     solve,
+    study,
     validate,
     validation,
     verify,
@@ -73,6 +74,7 @@ def build_app() -> typer.Typer:
         validation,
         calibrate,
         verify,
+        study,
     ):
         group.add(app)
     return app

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from cosmic_opt.cli.around import Around, Asked, look_around
+from cosmic_opt.cli.engine_pool import EnginePool, Place, Pool, Scheduler, Workers
 from cosmic_opt.cli.exits import DONE, INFEASIBLE, INTERRUPTED, LIMIT
 from cosmic_opt.cli.files import check_target, whole_file
 from cosmic_opt.cli.options import Request, problem_command
@@ -26,6 +27,7 @@ from cosmic_opt.search.objective import objective_of
 from cosmic_opt.solvers.base import SolveStatus
 
 if TYPE_CHECKING:
+    from cosmic_opt.search.executor import EngineOf
     from cosmic_opt.search.solve import Outcome
 
 EXITS = {SolveStatus.INFEASIBLE: INFEASIBLE, SolveStatus.UNKNOWN: LIMIT}
@@ -52,6 +54,13 @@ def solve(
     time_limit: Annotated[
         str | None, typer.Option("--time-limit", metavar="TIME", help="Stop after 60, '90 s' or '5 min'.")
     ] = None,
+    study: Annotated[
+        Path | None,
+        typer.Option("--study", metavar="FILE", help="Remember all results there; a killed run goes on from it."),
+    ] = None,
+    workers: Workers = None,
+    engine_pool: Pool = EnginePool.THREADS,
+    scheduler: Scheduler = None,
     within: Annotated[
         str | None, typer.Option("--within", metavar="PERCENT", help="Count the designs within 1% of the optimum.")
     ] = None,
@@ -63,8 +72,9 @@ def solve(
         _check_certificate(certificate, agent)
     asked = Asked.of(within, top, agent)
     budget = StoppableBudget(None if time_limit is None else seconds_of(time_limit), evaluations)
-    with _stop_on_interrupt(budget.stopped):
-        outcome = _search(request, budget, agent, native=native)
+    place = Place(workers, engine_pool, scheduler)
+    with _stop_on_interrupt(budget.stopped), place.engine(request.problem) as engine:
+        outcome = _search(request, budget, agent, native=native, engine=engine, study=study)
         around = look_around(request.problem, outcome, asked, request.seed, budget)
     if certificate is not None:
         with whole_file(certificate) as file:
@@ -123,8 +133,11 @@ def _stop_on_interrupt(stopped: Event) -> Iterator[None]:
         signal.signal(signal.SIGINT, before)
 
 
-def _search(request: Request, budget: Budget, agent: str | None, *, native: bool) -> Outcome:
+def _search(
+    request: Request, budget: Budget, agent: str | None, *, native: bool, engine: EngineOf, study: Path | None
+) -> Outcome:
     from cosmic_opt.reporting.answers import LOG_HEADER, log_row  # numba takes a second to load
+    from cosmic_opt.reporting.studies import report_text
     from cosmic_opt.search.agents import find_agent
 
     if agent is not None:
@@ -134,13 +147,18 @@ def _search(request: Request, budget: Budget, agent: str | None, *, native: bool
     log = request.output.log
     log(f"{request.title}: objective {objective.name}, seed {request.seed}")
     log(LOG_HEADER)
-    return problem.solve(
+    outcome = problem.solve(
         seed=request.seed,
         budget=budget,
         agent=agent,
         native=native,
+        engine=engine,
+        study=study,
         log=lambda line: log(log_row(line, objective)),
     )
+    if outcome.study is not None:
+        log(report_text(outcome.study))
+    return outcome
 
 
 def _show(request: Request, outcome: Outcome, around: Around, *, interrupted: bool) -> None:

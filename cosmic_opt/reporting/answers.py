@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import asdict
 
 from cosmic_opt.analysis.dead_knobs import DeadKnobs
 from cosmic_opt.catalog.bind import BoundInstance
@@ -85,7 +86,7 @@ def answer_keys(
         "seconds": outcome.seconds,
         "seed": seed,
         **dead_keys(knobs),
-        "study": None,
+        "study": None if outcome.study is None else asdict(outcome.study),
     }
     if outcome.status is SolveStatus.INFEASIBLE:
         keys["conflict"] = [rule_keys(rule) for rule in conflict]

@@ -9,9 +9,17 @@ from __future__ import annotations
 import pickle
 from collections import deque
 from collections.abc import Callable, Iterator, Sequence
-from concurrent.futures import BrokenExecutor, CancelledError, Executor, Future, ThreadPoolExecutor
+from concurrent.futures import (
+    BrokenExecutor,
+    CancelledError,
+    Executor,
+    Future,
+    ProcessPoolExecutor,
+    ThreadPoolExecutor,
+)
 from dataclasses import dataclass
 from functools import lru_cache
+from multiprocessing import get_context
 from typing import Protocol, TypeVar
 
 from cosmic_opt.catalog.bind import bind
@@ -23,6 +31,8 @@ from cosmic_opt.search.tasks import Task, Worker, worker_of
 
 Result = TypeVar("Result")
 
+GONE = (BrokenExecutor, CancelledError)
+"""What executors of the standard library raise when their workers are gone."""
 AHEAD = 4
 """Tasks that are waiting or running, per worker."""
 
@@ -84,7 +94,7 @@ class Remote:
     executor: Executor
     workers: int
     recipe: bytes
-    lost: tuple[type[Exception], ...] = (BrokenExecutor, CancelledError)
+    lost: tuple[type[Exception], ...]
     """What the executor raises when its workers are gone."""
 
     def map(self, tasks: Sequence[Task[Result]]) -> Iterator[Result]:
@@ -112,10 +122,15 @@ def threads(workers: int) -> EngineOf:
     return lambda worker: Threads(worker, workers)
 
 
-def remote(executor: Executor, workers: int, recipe: Recipe) -> EngineOf:
-    """Return what makes an engine on an executor with so many workers."""
+def remote(executor: Executor, workers: int, recipe: Recipe, lost: tuple[type[Exception], ...]) -> EngineOf:
+    """Return what makes an engine on an executor with so many workers; `lost` is raised when they are gone."""
     payload = pickle.dumps(recipe)
-    return lambda worker: Remote(worker, executor, workers, payload)
+    return lambda worker: Remote(worker, executor, workers, payload, lost)
+
+
+def process_pool(workers: int) -> ProcessPoolExecutor:
+    """Return an executor of new processes; forking one that runs threads would not be safe."""
+    return ProcessPoolExecutor(workers, mp_context=get_context("spawn"))
 
 
 def run_task(recipe: bytes, task: Task[Result]) -> Result:

@@ -107,11 +107,12 @@ class Blocks:
             block.regions,
             str(block.designs),
             None if block.least is None else str(block.least),
+            len(kept),
             _packed(kept),
         )
         self.connection.execute(
-            "INSERT OR IGNORE INTO blocks (key, against, start, regions, designs, least, kept)"
-            " VALUES (?, ?, ?, ?, ?, ?, ?)",
+            "INSERT OR IGNORE INTO blocks (key, against, start, regions, designs, least, open, kept)"
+            " VALUES (?, ?, ?, ?, ?, ?, ?, ?)",
             values,
         )
 
@@ -151,12 +152,14 @@ class Solutions:
         values = (
             self._key(task),
             result.nodes,
+            result.closed,
             _packed(task.numbers.reshape(-1, 1)),
             _packed(result.results),
             _packed(result.chosen),
         )
         self.connection.execute(
-            "INSERT OR IGNORE INTO solved (key, nodes, regions, results, chosen) VALUES (?, ?, ?, ?, ?)", values
+            "INSERT OR IGNORE INTO solved (key, nodes, closed, regions, results, chosen) VALUES (?, ?, ?, ?, ?, ?)",
+            values,
         )
 
     def recall(self, task: SolveRegions) -> SolvedRegions:

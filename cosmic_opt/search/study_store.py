@@ -20,9 +20,9 @@ TABLES = {
     " amount INTEGER NOT NULL",
     "agents": "number INTEGER PRIMARY KEY, asked INTEGER NOT NULL, state TEXT NOT NULL, UNIQUE (asked, state)",
     "blocks": "number INTEGER PRIMARY KEY, key BLOB NOT NULL UNIQUE, against TEXT NOT NULL, start INTEGER NOT NULL,"
-    " regions INTEGER NOT NULL, designs TEXT NOT NULL, least TEXT, kept BLOB NOT NULL",
-    "solved": "number INTEGER PRIMARY KEY, key BLOB NOT NULL UNIQUE, nodes INTEGER NOT NULL, regions BLOB NOT NULL,"
-    " results BLOB NOT NULL, chosen BLOB NOT NULL",
+    " regions INTEGER NOT NULL, designs TEXT NOT NULL, least TEXT, open INTEGER NOT NULL, kept BLOB NOT NULL",
+    "solved": "number INTEGER PRIMARY KEY, key BLOB NOT NULL UNIQUE, nodes INTEGER NOT NULL, closed INTEGER NOT NULL,"
+    " regions BLOB NOT NULL, results BLOB NOT NULL, chosen BLOB NOT NULL",
     "incumbents": "number INTEGER PRIMARY KEY, value TEXT NOT NULL, design BLOB NOT NULL, evaluations INTEGER NOT NULL,"
     " UNIQUE (value, design)",
     "answers": "number INTEGER PRIMARY KEY, keys TEXT NOT NULL UNIQUE",
@@ -97,15 +97,24 @@ def open_to_write(path: Path, identity: Mapping[str, str], where: Where) -> sqli
     with readable_errors(path, where):
         connection = sqlite3.connect(path, isolation_level=None, timeout=2.0)
         try:
-            new = _is_new(connection, path, where)
+            if _is_new(connection, path, where):
+                _make_tables(connection, identity)  # before the log, so that the file itself says what it is
             connection.execute("PRAGMA journal_mode = WAL")
             connection.execute("PRAGMA synchronous = NORMAL")
-            if new:
-                _make_tables(connection, identity)
         except BaseException:
             connection.close()
             raise
         return connection
+
+
+def is_study(path: Path) -> bool:
+    """Tell whether a file begins like a study, of any version."""
+    try:
+        with path.open("rb") as file:
+            header = file.read(100)
+    except OSError:
+        return False
+    return header[:16] == b"SQLite format 3\0" and header[68:72] == APPLICATION.to_bytes(4, "big")
 
 
 def open_to_read(path: Path, where: Where) -> sqlite3.Connection:
@@ -118,8 +127,8 @@ def open_to_read(path: Path, where: Where) -> sqlite3.Connection:
     if not path.exists():
         raise SpecError(f"there is no file {str(path)!r}", where=where, hint="give a file that 'solve --study' made")
     with readable_errors(path, where):
-        wal = path.with_name(f"{path.name}-wal")
-        mode = "mode=ro" if wal.exists() else "mode=ro&immutable=1"  # a closed study may be in a read-only folder
+        open_still = any(path.with_name(f"{path.name}{end}").exists() for end in ("-wal", "-journal"))
+        mode = "mode=ro" if open_still else "mode=ro&immutable=1"  # a closed study may be in a read-only folder
         connection = sqlite3.connect(f"{path.absolute().as_uri()}?{mode}", uri=True, isolation_level=None, timeout=2.0)
         try:
             if _is_new(connection, path, where):

@@ -18,7 +18,7 @@ def load(module: str, extra: str, *, where: Where | None = None) -> ModuleType:
         return importlib.import_module(module)
     except ImportError as error:
         raise SpecError(
-            f"this agent needs {module.partition('.')[0]}: {error}",
+            f"this needs {module.partition('.')[0]}: {error}",
             where=where,
             hint=f"pip install 'cosmic-opt[{extra}]'",
         ) from None
