@@ -16,26 +16,37 @@ from cosmic_opt.simulation.analytical.traffic import Traffic, Work, ends_of
 
 
 @jit
-def fill_sharding(whole: IntArray, work: Work, traffic: Traffic, terms: IntArray) -> None:
-    """Exposed weight gathers and gradient reductions, and the optimizer, of the stage that needs longest.
+def fill_sharding(whole: IntArray, work: Work, traffic: Traffic, ends: tuple[int, int, int], terms: IntArray) -> None:
+    """Exposed weight gathers and gradient reductions, and the optimizer.
 
-    ZeRO-3 without a pipeline gathers and reduces with every micro-batch, everything else once a step.
+    ZeRO-3 without a pipeline gathers and reduces with every micro-batch, everything else once a step. All stages
+    gather at the start of the step, so the first one's gathers are seen; each reduces after its last backward pass,
+    so a later stage's reductions are seen as far as they outlast the way back up. The optimizer starts when the last
+    stage has its gradients and ends with the slowest.
+
+    Args:
+        whole, work, traffic: The step.
+        ends: The least time until the last backward pass of a first, middle and last stage is done; the first is
+            that of the whole pipeline.
+        terms: Written.
     """
     pp, passes = whole[Whole.PP], 1
     if whole[Whole.ZERO_STAGE] == 3 and pp == 1:
         passes = whole[Whole.MICRO_BATCHES]
-    worst = -1
+    latest = -1
     for stage in range(3):
         if stage == 0 or pp > 3 - stage:
             gather, gradient, gathered, reduced = _exposed(whole, work, traffic, stage)
-            optimizer = whole[Whole.OPTIMIZER_FIRST + stage]
-            if passes * (gather + gradient) + optimizer > worst:
-                worst = passes * (gather + gradient) + optimizer
+            if stage == 0:
                 terms[Term.GATHER] = passes * gather
-                terms[Term.GRADIENT] = passes * gradient
-                terms[Term.OPTIMIZER] = optimizer
                 terms[Term.COUNT] = passes * (gathered - gather)
+            sent = traffic.send if stage > 0 and whole[Whole.OVERLAP_GRADIENTS] else 0
+            settled = ends[stage] - sent + passes * gradient
+            if settled > latest:
+                latest = settled
                 terms[Term.COUNT + 1] = passes * (reduced - gradient)
+            terms[Term.OPTIMIZER] = max(terms[Term.OPTIMIZER], whole[Whole.OPTIMIZER_FIRST + stage])
+    terms[Term.GRADIENT] = latest - ends[0]
 
 
 @jit

@@ -1,7 +1,6 @@
 """Compiled: one training step from a prepared row and one option vector per dimension.
 
-Sources: pipeline, Narayanan 2021 (1F1B: the slowest stage works every micro-batch, every other one pass; a stage cut
-in v interleaved pieces waits a v-th of that and sends v times as often);
+Sources: pipeline, Narayanan 2021 (1F1B; a stage cut in v interleaved pieces waits a v-th and sends v times as often);
 tensor and sequence parallelism, Shoeybi 2019 and Korthikanti 2022; sharding, Rajbhandari 2020 (ZeRO).
 
 All arithmetic is integer and made of sums, products with counts, and maxima; exposures are subtracted only
@@ -80,22 +79,24 @@ def _ceiling(whole: IntArray, vectors: IntArray) -> float:
 @jit
 def _step(whole: IntArray, vectors: IntArray, terms: IntArray) -> int:
     terms[:] = 0
-    pp, pieces = whole[Whole.PP], whole[Whole.INTERLEAVE]
+    pp = whole[Whole.PP]
     traffic = collect_traffic(whole, vectors)
     work = collect_work(whole, traffic)
-    slowest, longest = 0, _stage_pass(whole, work, traffic, 0)
+    slowest, (longest, first_end) = 0, _pipeline_ends(whole, work, traffic, 0)
+    middle_end = last_end = first_end
     for stage in range(1, 3):
         if pp > 3 - stage:
-            ticks = _stage_pass(whole, work, traffic, stage)
+            ticks, end = _pipeline_ends(whole, work, traffic, stage)
             if ticks > longest:
                 slowest, longest = stage, ticks
+            if stage == 1:
+                middle_end = end
+            else:
+                last_end = end
     _fill_pipeline(whole, traffic, slowest, terms)
-    ends = work.embed_forward + work.embed_backward + work.head_forward + work.head_backward
-    every = whole[Whole.LAYERS] * (work.forward + work.backward) + ends
-    if pp > 1:
-        every += 2 * pp * pieces * traffic.send
-    terms[Term.BUBBLE] = (every - longest + pieces - 1) // pieces
-    fill_sharding(whole, work, traffic, terms)
+    forward, backward = _stage_ways(whole, work, traffic, slowest)
+    terms[Term.BUBBLE] = longest - whole[Whole.MICRO_BATCHES] * (forward + backward)
+    fill_sharding(whole, work, traffic, (longest, middle_end, last_end), terms)
     total: int = terms[0]
     for term in range(1, Term.COUNT):
         total += terms[term]
@@ -103,14 +104,58 @@ def _step(whole: IntArray, vectors: IntArray, terms: IntArray) -> int:
 
 
 @jit
-def _stage_pass(whole: IntArray, work: Work, traffic: Traffic, stage: int) -> int:
-    """One micro-batch forward and backward through a stage, and its sends: one each way per interleaved piece."""
+def _pipeline_ends(whole: IntArray, work: Work, traffic: Traffic, stage: int) -> tuple[int, int]:
+    """Return the least time until the last backward pass of the first stage, and of this one, as this one delays them.
+
+    The path goes down to this stage, through all its passes, and (the first) back up. Twice it waits for the stages
+    after it, which work a micro-batch each way: until its first backward pass, with as many passes forward to work as
+    1F1B lets it go ahead, and before its last backward pass, with as many passes backward to work. The waits are one
+    where it goes forward all the way first.
+    """
+    pieces, batches = whole[Whole.INTERLEAVE], whole[Whole.MICRO_BATCHES]
+    forward, backward = _stage_ways(whole, work, traffic, stage)
+    after, ahead = 0, 0
+    down, up = _all_ways(whole, work, traffic)
+    if stage == 0:
+        after, ahead = down + up - forward - backward, whole[Whole.PP] - 1
+        down, up = 0, 0
+    elif stage == 1:
+        last_forward, last_backward = _stage_ways(whole, work, traffic, 2)
+        after, ahead = last_forward + last_backward, 1
+        down, up = down - forward - last_forward, up - backward - last_backward
+    else:
+        down, up = down - forward, up - backward
+    waits = max(0, after - min(batches - 1, ahead) * min(forward, backward))
+    if batches > ahead + 1:
+        waits = max(0, after - ahead * forward) + max(0, after - ahead * backward)
+    waits += down
+    busy = batches * (forward + backward)
+    return busy + (waits + up + pieces - 1) // pieces, busy + (waits + pieces - 1) // pieces
+
+
+@jit
+def _stage_ways(whole: IntArray, work: Work, traffic: Traffic, stage: int) -> tuple[int, int]:
+    """Return a pass forward and one backward through a stage, with the messages it sends: one per interleaved piece.
+
+    The last stage sends forward, and the first one backward, only between pieces.
+    """
     embed, head = ends_of(whole, stage)
-    ticks: int = whole[Whole.LAYERS_FIRST + stage] * (work.forward + work.backward)
-    ticks += embed * (work.embed_forward + work.embed_backward) + head * (work.head_forward + work.head_backward)
+    layers = whole[Whole.LAYERS_FIRST + stage]
+    forward = layers * work.forward + embed * work.embed_forward + head * work.head_forward
+    backward = layers * work.backward + embed * work.embed_backward + head * work.head_backward
     if whole[Whole.PP] > 1:
-        ticks += 2 * whole[Whole.INTERLEAVE] * traffic.send
-    return ticks
+        forward += (whole[Whole.INTERLEAVE] - head) * traffic.send
+        backward += (whole[Whole.INTERLEAVE] - embed) * traffic.send
+    return forward, backward
+
+
+@jit
+def _all_ways(whole: IntArray, work: Work, traffic: Traffic) -> tuple[int, int]:
+    """Return a pass forward and one backward through all stages, with their messages."""
+    layers, pp = whole[Whole.LAYERS], whole[Whole.PP]
+    messages = (pp * whole[Whole.INTERLEAVE] - 1) * traffic.send if pp > 1 else 0
+    forward = layers * work.forward + work.embed_forward + work.head_forward + messages
+    return forward, layers * work.backward + work.embed_backward + work.head_backward + messages
 
 
 @jit
@@ -136,4 +181,4 @@ def _fill_pipeline(whole: IntArray, traffic: Traffic, stage: int, terms: IntArra
     gathers = 3 if recompute > 0 else 2
     terms[Term.SEQUENCE] = layers * (gathers * traffic.keys_gather + traffic.keys_reduce)
     if whole[Whole.PP] > 1:
-        terms[Term.SENDS] = batches * 2 * whole[Whole.INTERLEAVE] * traffic.send
+        terms[Term.SENDS] = batches * (2 * whole[Whole.INTERLEAVE] - embed - head) * traffic.send

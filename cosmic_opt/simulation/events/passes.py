@@ -107,24 +107,44 @@ def add_pass(
 ) -> None:
     """Append one pass of micro-batch `index` to the streams of stage number `place` of the program.
 
-    Its first operation is ("begin", place, forward, index) and waits for `arrival`; ("end", ...) is its last one in
-    the compute stream, ("settled", ...) its last reduction, if one overlaps.
+    Its first operation is ("begin", place, forward, index) and waits for `arrival`; ("end", ...) follows its message;
+    ("settled", ...) is its last reduction, if one overlaps. What blocks stands beside its bucket's work; in a pipeline
+    gathers come before the wait for the stage before, and reductions after the message to it.
     """
     own = (place, forward, index)
+    inline = len(graph.stages) == 1
+    blocking = [] if inline else [node for node in data_traffic(stage, forward, traffic) if node.blocking]
+    before = [node for node in blocking if forward]
+    after = [node for node in blocking if node.collective != "all_gather"]
+    for gather in before:
+        builder.node(place, COMPUTE, gather.name, gather, wait=None)
     builder.add(place, COMPUTE, "begin", wait=arrival, key=("begin", *own))
     buckets = stage.buckets if forward else stage.buckets[::-1]
     issue = None if not graph.gathers_each_pass and forward and index == 0 else ("begin", *own)
     for name, bucket in buckets:
-        gathered = _gather(builder, bucket, name, own, traffic, issue)
+        gathered = None if bucket.gather in before else _gather(builder, bucket, name, own, traffic, issue)
         for number, node in enumerate(bucket.forward if forward else bucket.backward):
             label = f"{name}: {node.name}"
             builder.node(place, COMPUTE, label, node, wait=gathered if number == 0 else None)
-        if traffic.reductions and bucket.reduce is not None:
+        if traffic.reductions and bucket.reduce is not None and bucket.reduce not in after:
             _reduce(builder, bucket.reduce, name, own)
     send = stage.send_forward if forward else stage.send_backward
     if send is not None:
         builder.node(place, COMPUTE, send.name, send, wait=None)
     builder.add(place, COMPUTE, "end", key=("end", *own))
+    for reduce in after:
+        builder.node(place, COMPUTE, reduce.name, reduce, wait=None)
+
+
+def data_traffic(stage: Stage, forward: bool, traffic: Traffic) -> list[Communication]:
+    """Return the gathers and reductions of one pass of a stage; a backward pass has no use for the embedding."""
+    found = []
+    for _, bucket in stage.buckets:
+        if bucket.gather is not None and traffic.gathers and (forward or bucket.name != EMBEDDING):
+            found.append(bucket.gather)
+        if bucket.reduce is not None and traffic.reductions:
+            found.append(bucket.reduce)
+    return found
 
 
 def _gather(

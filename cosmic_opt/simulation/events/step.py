@@ -21,11 +21,11 @@ import numpy as np
 
 from cosmic_opt.simulation.analytical.layout import TERMS, Term, Whole
 from cosmic_opt.simulation.events.lower import Lowered
-from cosmic_opt.simulation.events.passes import COMPUTE, Builder, Traffic, add_pass, traffic_of
+from cosmic_opt.simulation.events.passes import COMPUTE, Builder, Traffic, add_pass, data_traffic, traffic_of
 from cosmic_opt.simulation.events.pipeline import run_pipeline
 from cosmic_opt.simulation.events.program import IntArray, Program
 from cosmic_opt.simulation.events.replay import Replay, run_program
-from cosmic_opt.workloads.graph import CONTEXT, EMBEDDING, TENSOR, Bucket, Communication, Node, Stage, TrainingGraph
+from cosmic_opt.workloads.graph import CONTEXT, TENSOR, Bucket, Communication, Node, Stage, TrainingGraph
 
 PART_TERMS = {
     "forward": Term.FORWARD,
@@ -140,7 +140,8 @@ class StepSimulation:
         if _beside(stage, True, traffic):
             end = self._run(self.first_forward(stage, arrival)).ticks - arrival
         else:
-            end = plain + self._blocking(stage, True, traffic)
+            gathers = self._blocking(stage, True, traffic)
+            end = plain + (gathers if self._inline else max(0, gathers - arrival))
         return PassTimes(end, end, end - plain, 0)
 
     def first_forward(self, stage: Stage, arrival: int) -> Program:
@@ -164,17 +165,24 @@ class StepSimulation:
     def _timed(self, stage: Stage, forward: bool, traffic: Traffic) -> tuple[int, int]:
         """Return when a pass's message is out and when its reductions are done; replayed if anything runs beside."""
         if not _beside(stage, forward, traffic):
-            ticks = self.pass_ticks(stage, forward) + self._blocking(stage, forward, traffic)
-            return ticks, ticks
-        program = self.last_pass(stage, forward, traffic)
+            settled = self.pass_ticks(stage, forward) + self._blocking(stage, forward, traffic)
+            after = 0 if self._inline else self._blocking(stage, forward, Traffic(reductions=traffic.reductions))
+            return settled - after, settled
+        program, end = self.last_pass(stage, forward, traffic)
         replay = self._run(program)
-        return int(replay.ends[len(program.streams[COMPUTE].ops) - 1]), replay.ticks
+        return int(replay.ends[end]), replay.ticks
 
-    def last_pass(self, stage: Stage, forward: bool, traffic: Traffic) -> Program:
-        """Return the last pass of a direction, from its begin."""
+    @property
+    def _inline(self) -> bool:
+        """Whether blocking traffic stands beside the work of its bucket."""
+        return len(self.graph.stages) == 1
+
+    def last_pass(self, stage: Stage, forward: bool, traffic: Traffic) -> tuple[Program, int]:
+        """Return the last pass of a direction, from its begin, and which operation ends when its message is out."""
         builder = Builder(self.lowered)
-        add_pass(builder, self.graph, stage, forward, self.graph.micro_batches - 1, traffic)
-        return builder.program()
+        index = self.graph.micro_batches - 1
+        add_pass(builder, self.graph, stage, forward, index, traffic)
+        return builder.program(), builder.places["end", 0, forward, index][1]
 
     def _run(self, program: Program) -> Replay:
         return run_program(program, policy=self.lowered.policy)
@@ -253,15 +261,6 @@ class StepSimulation:
         for node, times in (*traffic, *self._data(stage)):
             busy += times * self.lowered.busy_ticks[self.lowered.call_index(node)]
         return busy
-
-
-def data_traffic(stage: Stage, forward: bool, traffic: Traffic) -> Iterator[Communication]:
-    """Yield the gathers and reductions of one pass of a stage; a backward pass has no use for the embedding."""
-    for _, bucket in stage.buckets:
-        if bucket.gather is not None and traffic.gathers and (forward or bucket.name != EMBEDDING):
-            yield bucket.gather
-        if bucket.reduce is not None and traffic.reductions:
-            yield bucket.reduce
 
 
 def _beside(stage: Stage, forward: bool, traffic: Traffic) -> bool:

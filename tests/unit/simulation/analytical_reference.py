@@ -238,10 +238,12 @@ class Reference:
                 self.kernels(ends["head"].backward) + text * reduce,
             ),
         }
-        sends = 2 * design.interleave * self.send()
         jobs = [self.jobs(stage) for stage in range(design.pp)]
-        passes = [sum(sum(work[job]) for job in stage_jobs) + sends for stage_jobs in jobs]
-        slowest = passes.index(max(passes))
+        ways = [self.ways(stage, stage_jobs, work) for stage, stage_jobs in enumerate(jobs)]
+        candidates = [stage for stage in (0, design.pp - 2, design.pp - 1) if 0 <= stage < design.pp]
+        last_ends = {stage: self.last_ends(ways, stage) for stage in candidates}
+        slowest = max(candidates, key=lambda stage: (last_ends[stage][0], -stage))
+        pipeline, own = last_ends[slowest][0], sum(ways[slowest])
         m, layers = self.micro_batches, self.stages[slowest]
         end_jobs = [job for job in jobs[slowest] if job != "layer"]
         self.terms = {
@@ -252,11 +254,27 @@ class Reference:
             * sum(self.kernels(ends[job].forward) + self.kernels(ends[job].backward) for job in end_jobs),
             "tensor-parallel communication": m * (layers * tensor_calls + text * len(end_jobs)) * (reduce + gather),
             "sequence-parallel communication": m * layers * (key_calls * keys_gather + keys_reduce),
-            "pipeline sends": m * sends,
-            "pipeline bubble": ceil((sum(passes) - max(passes)) / design.interleave),
+            "pipeline sends": m * (own - sum(sum(work[job]) for job in jobs[slowest])),
+            "pipeline bubble": pipeline - m * own,
         }
-        self._add_sharding(jobs, work)
+        self._add_sharding(jobs, work, {stage: ends[1] for stage, ends in last_ends.items()} | {0: pipeline})
         return sum(self.terms.values())
+
+    def ways(self, stage: int, jobs: list[str], work: dict[str, tuple[int, int]]) -> tuple[int, int]:
+        """A pass each way through a stage with its messages; none leaves the ends of the model."""
+        pieces, last = self.design.interleave, self.design.pp - 1
+        out = (pieces - (stage == last)) * self.send(), (pieces - (stage == 0)) * self.send()
+        return tuple(sum(work[job][way] for job in jobs) + (out[way] if last else 0) for way in (0, 1))
+
+    def last_ends(self, ways: list[tuple[int, int]], stage: int) -> tuple[int, int]:
+        """When the last backward pass of the first stage, and of this stage, can be done at the earliest."""
+        m, v, (forward, backward) = self.micro_batches, self.design.interleave, ways[stage]
+        ahead = min(m - 1, len(ways) - 1 - stage)
+        after = sum(map(sum, ways[stage + 1 :]))
+        idle = [max(0, after - ahead * way) for way in (forward, backward)]
+        waits = sum(way for way, _ in ways[:stage]) + (sum(idle) if m - 1 > ahead else max(idle))
+        up = sum(way for _, way in ways[:stage])
+        return tuple(m * (forward + backward) + ceil(Fraction(wait, v)) for wait in (waits + up, waits))
 
     def jobs(self, stage: int) -> list[str]:
         jobs = ["layer"] * self.stages[stage]
@@ -266,7 +284,7 @@ class Reference:
             jobs = [*jobs, "head"]
         return jobs
 
-    def _add_sharding(self, jobs: list[list[str]], work: dict[str, tuple[int, int]]) -> None:
+    def _add_sharding(self, jobs: list[list[str]], work: dict[str, tuple[int, int]], last_ends: dict[int, int]) -> None:
         design = self.design
         buckets = self.buckets()
         kind = "all_reduce" if design.zero_stage == 0 else "reduce_scatter"
@@ -278,16 +296,14 @@ class Reference:
         per_batch = design.zero_stage == 3 and design.pp == 1
         times = self.micro_batches if per_batch else 1
         shards = design.dp * design.sp if design.zero_stage else 1
-        worst = -1
-        for stage_jobs in jobs:
-            gathers, gradients = self.exposed(stage_jobs, work, gather, reduce)
-            parameters = sum(buckets[job] for job in stage_jobs)
-            optimizer = round(parameters * (30 * self.rate(self.npu.memory_bytes_per_s) / shards))
-            if times * (gathers + gradients) + optimizer > worst:
-                worst = times * (gathers + gradients) + optimizer
-                self.terms["weight gathers (exposed)"] = times * gathers
-                self.terms["gradient synchronisation (exposed)"] = times * gradients
-                self.terms["optimizer"] = optimizer
+        self.terms["weight gathers (exposed)"] = times * self.exposed(jobs[0], work, gather, reduce)[0]
+        settled = []
+        for stage, end in last_ends.items():
+            gradients = times * self.exposed(jobs[stage], work, gather, reduce)[1]
+            settled.append(end + gradients - (self.send() if stage and design.overlap_gradients else 0))
+        self.terms["gradient synchronisation (exposed)"] = max(settled) - last_ends[0]
+        ticks = 30 * self.rate(self.npu.memory_bytes_per_s) / shards
+        self.terms["optimizer"] = max(round(sum(buckets[job] for job in own) * ticks) for own in jobs)
 
     def exposed(self, jobs, work, gather, reduce) -> tuple[int, int]:
         """Forward and backward passes of one stage, bucket by bucket."""
