@@ -310,6 +310,7 @@ def _agent_alone(run: _Run, agent: str, *, native: bool) -> Outcome:
 
 def _hybrid(run: _Run, memo: RegionMemo | None) -> Outcome:
     allocation = Allocation(run.space, run.score, run.budget.out_of_time, np.random.default_rng(run.seed))
+    run.generators["hybrid"] = allocation.rng
     if run.best_design is None:
         first = min(FIRST, run.space.size, run.evaluations_left())
         allocation.consider(run.space.sample(first, allocation.rng))

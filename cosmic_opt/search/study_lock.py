@@ -37,9 +37,9 @@ def acquire(study: Path) -> Lock:
     while True:
         try:
             descriptor = os.open(path, os.O_RDWR | os.O_CREAT, 0o644)
-        except OSError as error:
-            hint = "give a file in a folder you may write"
-            raise SpecError(f"cannot write beside {str(study)!r}: {error.strerror}", where=WHERE, hint=hint) from None
+        except (OSError, ValueError) as error:
+            hint, reason = "give a file in a folder you may write", getattr(error, "strerror", None) or error
+            raise SpecError(f"cannot write beside {str(study)!r}: {reason}", where=WHERE, hint=hint) from None
         try:
             fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except OSError:
