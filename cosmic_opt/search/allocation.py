@@ -22,8 +22,8 @@ from cosmic_opt.search.agents.base import Scores
 from cosmic_opt.search.feasible_space import FeasibleSpace
 from cosmic_opt.search.weighted_paths import Codes
 
-AGENTS = ("genetic", "annealing", "ant_colony")
-"""The agents of the hybrid search: those that need no other library, and learn."""
+AGENTS = ("genetic", "ant_colony")
+"""The agents of the hybrid search: of those that need no other library, the two that get furthest per evaluation."""
 PULL = 64
 """Evaluations per pull."""
 FIRST = 256
@@ -124,13 +124,19 @@ class Allocation:
         return [Arm(part, agent) for agent in agents]
 
     def _pull(self, arm: Arm, arms: Sequence[Arm], count: int) -> None:
-        """Let an agent spend evaluations, and tell all agents on its part what they gave."""
+        """Let an agent spend evaluations, and tell the other agents on its part what became the best.
+
+        No more than that: agents that know each other's every design end up around the same one.
+        """
         before = self.best
         batch = arm.agent.ask(count)
         scores = self.score(batch)
         self.known.add(batch, scores)
+        arm.agent.tell(batch, scores)
+        better = scores < before
         for other in arms:
-            other.agent.tell(batch, scores)
+            if other is not arm and better.any():
+                other.agent.tell(batch.take(better), scores[better])
         arm.credit(_share(before, self.best, arm.part.bound))
 
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from functools import cached_property
 
@@ -16,7 +15,7 @@ from cosmic_opt.psa.parameter_set import DesignBatch, ParameterSet
 from cosmic_opt.search.weighted_paths import Codes, FloatArray, Paths
 
 WIDE = 1 << 20
-"""Diagrams with more arcs are walked once per move, in place of a pass over every arc."""
+"""Of diagrams with more arcs, a move follows one path in place of a pass over every arc (milliseconds a design)."""
 UNCHANGED_TRIES = 6
 
 
@@ -54,11 +53,17 @@ class FeasibleSpace:
     def contains(self, batch: DesignBatch) -> NDArray[np.bool_]:
         """Return which designs belong to the set."""
         full, covered = complete(self.feasible.model, batch.codes)
-        return self.paths.walk(full, np.random.default_rng(0))[1] & covered
+        reached = self.paths.designs(self.paths.walk(full, np.random.default_rng(0)))
+        return np.asarray(covered & (reached == batch.codes).all(axis=1))
 
-    def draw(self, weights: list[FloatArray], count: int, rng: np.random.Generator) -> DesignBatch:
-        """Return designs drawn in proportion to the product of the weights of their arcs, [1, arcs] per layer."""
-        return self.parameter_set.batch(self.paths.draw(weights, count, rng))
+    def arcs_of(self, batch: DesignBatch) -> NDArray[np.int64]:
+        """Return the arcs [designs, layers] of members."""
+        full, _ = complete(self.feasible.model, batch.codes)
+        return self.paths.walk(full, np.random.default_rng(0))
+
+    def draw(self, weights: FloatArray, count: int, rng: np.random.Generator) -> DesignBatch:
+        """Return designs drawn in proportion to the product of the weights [arcs] of their arcs."""
+        return self.parameter_set.batch(self.paths.draw_by_arc(weights, count, rng))
 
     def crossover(self, left: DesignBatch, right: DesignBatch, rng: np.random.Generator) -> DesignBatch:
         """Return, for each pair, a child that takes every column from one of its parents, by a fair coin.
@@ -73,26 +78,25 @@ class FeasibleSpace:
         Among equally near ones the choice is random. The distance is exact (a shortest path), except where the
         diagrams are too wide for a pass over every arc: then the codes are taken over as far as they lead.
         """
-        full, covered = complete(self.feasible.model, codes)
-        result, inside = self.paths.walk(full, rng)
-        broken = np.flatnonzero(~(inside & covered))
-        if self.paths.arcs <= WIDE:
-            for rows in _portions(broken, self.paths.rows_at_once()):
-                result[rows] = self._shortest(full[rows], rng)
+        full, _ = complete(self.feasible.model, codes)
+        result = self.paths.designs(self.paths.walk(full, rng))
+        broken = np.flatnonzero((result != codes).any(axis=1))
+        if self.paths.arcs <= WIDE and len(broken):
+            result[broken] = self._shortest(codes[broken], rng)
         return self.parameter_set.batch(result)
 
-    def _shortest(self, full: Codes, rng: np.random.Generator) -> Codes:
+    def _shortest(self, codes: Codes, rng: np.random.Generator) -> Codes:
         """Return a nearest design of each row: a column costs 1 where it differs; noise below 1 in all settles ties."""
-        noise = 0.5 / (1 + self._designs)
+        differs = self._differs(codes)
+        return self.paths.cheapest(differs + rng.random(differs.shape) / (1 + len(self.paths.layers)))
 
-        def cost(column: int) -> FloatArray:
-            size = self.feasible.model.columns[column].size
-            if column >= self._designs:
-                return np.zeros((1, size))
-            differs = np.arange(size) != full[:, column, np.newaxis]
-            return np.asarray(differs + noise * rng.random((len(full), size)))
-
-        return self.paths.cheapest(self.paths.per_code(cost), len(full))
+    def _differs(self, codes: Codes) -> NDArray[np.bool_]:
+        """Return whether each slot [rows, slots] has another code than the row; a helper column never has."""
+        columns, slot_codes = self.paths.slot_columns, self.paths.slot_codes
+        own = columns < self._designs
+        differs = np.zeros((len(codes), len(columns)), dtype=bool)
+        differs[:, own] = codes[:, columns[own]] != slot_codes[own]
+        return differs
 
     def mutate(self, batch: DesignBatch, rate: float, rng: np.random.Generator) -> DesignBatch:
         """Return designs of which each open column changes with probability `rate`, given that the result is a member.
@@ -121,20 +125,12 @@ class FeasibleSpace:
     def _change(self, batch: DesignBatch, rate: FloatArray, rng: np.random.Generator) -> DesignBatch:
         if self.paths.arcs > WIDE:
             return self._change_and_walk(batch, rate, rng)
-        codes = np.empty_like(batch.codes)
-        open_columns = set(self.open_columns)
-        for rows in _portions(np.arange(len(batch)), self.paths.rows_at_once()):
-
-            def weight(column: int, rows: NDArray[np.int64] = rows) -> FloatArray:
-                size = self.feasible.model.columns[column].size
-                if column not in open_columns:
-                    return np.ones((1, size))
-                keep = np.arange(size) == batch.codes[rows, column, np.newaxis]
-                change = rate[rows, np.newaxis]
-                return np.where(keep, 1 - change, change / (size - 1))
-
-            codes[rows] = self.paths.draw(self.paths.per_code(weight), len(rows), rng)
-        return self.parameter_set.batch(codes)
+        differs = self._differs(batch.codes)
+        others = np.maximum(1, np.diff(self.paths.first_slot) - 1)[self.paths.slot_columns]
+        change = rate[:, np.newaxis]
+        weights = np.where(differs, change / others, 1 - change)
+        weights[:, self.paths.slot_columns >= self._designs] = 1.0
+        return self.parameter_set.batch(self.paths.draw(weights, rng))
 
     def _change_and_walk(self, batch: DesignBatch, rate: FloatArray, rng: np.random.Generator) -> DesignBatch:
         """Change columns independently, and take the result over as far as it leads."""
@@ -142,16 +138,11 @@ class FeasibleSpace:
         for column in self.open_columns:
             hit = np.flatnonzero(rng.random(len(wanted)) < rate)
             wanted[hit, column] = rng.integers(0, self.feasible.model.columns[column].size, size=len(hit))
-        return self.parameter_set.batch(self.paths.walk(complete(self.feasible.model, wanted)[0], rng)[0])
+        full, _ = complete(self.feasible.model, wanted)
+        return self.parameter_set.batch(self.paths.designs(self.paths.walk(full, rng)))
 
 
 def raw_grid(parameter_set: ParameterSet) -> FeasibleSpace:
     """Return the space of every combination of values: what agents search that know no rule, as in the paper."""
     unruled = replace(parameter_set, constraints=())
     return FeasibleSpace(parameter_set, feasible_set(lower(unruled)))
-
-
-def _portions(rows: NDArray[np.int64], size: int) -> Iterator[NDArray[np.int64]]:
-    """Yield the rows, at most `size` at a time."""
-    for start in range(0, len(rows), size):
-        yield rows[start : start + size]

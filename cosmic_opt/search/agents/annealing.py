@@ -9,11 +9,11 @@ from cosmic_opt.search.agents.base import AGENTS, Scores
 from cosmic_opt.search.feasible_space import FeasibleSpace
 from cosmic_opt.search.weighted_paths import Codes
 
-CHAINS = 16
+CHAINS = 8
 COLUMNS = 1.5
 """Columns a move changes, on average."""
-HOT = 0.3
-"""Temperature at the start: a design worse by 30 % is taken with probability 1/e."""
+HOT = 0.1
+"""Temperature at the start: a design worse by 10 % is taken with probability 1/e."""
 HALF_AFTER = 256
 """Evaluations after which the temperature is half of that; it goes on falling as 1 / evaluations."""
 RENEWAL = 512

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import numpy as np
 
-from cosmic_opt.ir.check import complete
 from cosmic_opt.psa.parameter_set import DesignBatch
 from cosmic_opt.search.agents.archive import Archive
 from cosmic_opt.search.agents.base import AGENTS, Scores
@@ -33,14 +32,14 @@ class AntColony:
         self.space = space
         self.rng = rng
         self.elite = Archive(space, ELITE)
-        paths = space.paths
-        fans = [np.bincount(layer.parent, minlength=layer.parents)[layer.parent] for layer in paths.layers]
-        self.least = [LEAST_DEVIATIONS / fan for fan in fans]
-        self.pheromone = [np.ones(len(layer.parent)) for layer in paths.layers]
+        layers = space.paths.layers
+        fans = [np.bincount(layer.parent, minlength=layer.parents)[layer.parent] for layer in layers]
+        self.least = LEAST_DEVIATIONS / np.concatenate(fans)
+        self.pheromone = np.ones(space.paths.arcs)
 
     def ask(self, count: int) -> DesignBatch:
         """Return the paths of ants."""
-        return self.space.draw([layer[np.newaxis] for layer in self.pheromone], count, self.rng)
+        return self.space.draw(self.pheromone, count, self.rng)
 
     def tell(self, batch: DesignBatch, scores: Scores) -> None:
         """Evaporate and deposit, once per colony of ants; until a design counts there is no trail."""
@@ -48,9 +47,7 @@ class AntColony:
         self.elite.add(batch.take(counts), scores[counts])
         if not len(self.elite):
             return
-        full, _ = complete(self.space.feasible.model, self.elite.designs.codes)
         kept = (1 - EVAPORATION) ** (len(batch) / ANTS)
-        for layer, (taken, least) in enumerate(zip(self.space.paths.arcs_of(full), self.least, strict=True)):
-            trail = self.pheromone[layer] * kept
-            np.add.at(trail, taken, (1 - kept) / len(taken))
-            self.pheromone[layer] = np.clip(trail, least, 1.0)
+        self.pheromone *= kept
+        np.add.at(self.pheromone, self.space.arcs_of(self.elite.designs), (1 - kept) / len(self.elite))
+        self.pheromone = np.clip(self.pheromone, self.least, 1.0)
