@@ -255,11 +255,16 @@ def write_trace(path: Path | str, operations: tuple[Operation, ...]) -> None:
 
 def trace_bytes(operations: tuple[Operation, ...]) -> bytes:
     """Return the trace of one NPU."""
-    metadata = wire.encode_bytes(1, b"0.0.4")
-    return b"".join([wire.delimited(metadata), *(wire.delimited(_encode(operation)) for operation in operations)])
+    return b"".join([trace_header(), *map(encode_operation, operations)])
 
 
-def _encode(operation: Operation) -> bytes:
+def trace_header() -> bytes:
+    """Return what a trace begins with: a GlobalMetadata message behind its length."""
+    return wire.delimited(wire.encode_bytes(1, b"0.0.4"))
+
+
+def encode_operation(operation: Operation) -> bytes:
+    """Return a Node message behind its length; the name of a collective's group, where it has one, comes last."""
     parts = [
         wire.encode_number(NODE_ID, operation.id),
         wire.encode_bytes(NODE_NAME, operation.name.encode()),
@@ -271,7 +276,7 @@ def _encode(operation: Operation) -> bytes:
     if operation.duration_us:
         parts.append(wire.encode_number(NODE_DURATION, operation.duration_us))
     parts.extend(wire.encode_bytes(NODE_ATTR, attribute) for attribute in _encode_attributes(operation))
-    return b"".join(parts)
+    return wire.delimited(b"".join(parts))
 
 
 def _encode_attributes(operation: Operation) -> Iterator[bytes]:
@@ -283,11 +288,11 @@ def _encode_attributes(operation: Operation) -> Iterator[bytes]:
         yield _attr("comm_size", wire.encode_number(ATTR_INT64, operation.size_bytes))
     if operation.kind is Kind.COLLECTIVE:
         yield _attr("comm_type", wire.encode_number(ATTR_INT64, COLLECTIVE_TYPES[operation.collective]))
-        if operation.group:
-            yield _attr("pg_name", wire.encode_bytes(ATTR_STRING, operation.group.encode()))
         if operation.involved_dims is not None:
             flags = wire.encode_bytes(LIST_VALUES, bytes(operation.involved_dims))
             yield _attr("involved_dim", wire.encode_bytes(ATTR_BOOL_LIST, flags))
+        if operation.group:
+            yield _attr("pg_name", wire.encode_bytes(ATTR_STRING, operation.group.encode()))
     if operation.kind in (Kind.SEND, Kind.RECEIVE):
         end = "comm_dst" if operation.kind is Kind.SEND else "comm_src"
         yield _attr(end, wire.encode_number(ATTR_INT64, operation.peer))
