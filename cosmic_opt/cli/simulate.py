@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import json
 from dataclasses import replace
+from pathlib import Path
 from typing import Annotated
 
 import typer
@@ -10,10 +12,16 @@ import typer
 from cosmic_opt.api import Problem
 from cosmic_opt.cli.design_file import read_design
 from cosmic_opt.cli.exits import DONE, INFEASIBLE
+from cosmic_opt.cli.files import check_target, whole_file
 from cosmic_opt.cli.options import Request, problem_command
+from cosmic_opt.errors import SpecError, Where, nearest
 from cosmic_opt.psa.parameter_set import Constraint, DesignBatch
 from cosmic_opt.reporting.designs import design_text, designs_keys
 from cosmic_opt.reporting.rules import rule_keys, rules_text
+
+ANALYTICAL, EVENTS = "analytical", "events"
+ENGINES = (ANALYTICAL, EVENTS)
+TIMELINE = Where("--timeline")
 
 
 def simulate(
@@ -22,20 +30,66 @@ def simulate(
         str | None,
         typer.Option("--design", metavar="FILE", help="JSON or YAML, '-' for stdin; default: the instance's own."),
     ] = None,
+    engine: Annotated[
+        str, typer.Option("--engine", help="analytical: closed forms; events: chunk by chunk, with contention.")
+    ] = ANALYTICAL,
+    timeline: Annotated[
+        Path | None,
+        typer.Option("--timeline", metavar="FILE", help="With events: also write a .json for Chrome or Perfetto."),
+    ] = None,
+    force: Annotated[bool, typer.Option("--force", help="Replace the timeline if it exists.")] = False,
 ) -> int:
     """Score one design: time, where it goes, memory, cost. A design that breaks a rule is refused."""
+    _check_engine(engine, timeline, force=force)
     problem, batch = read_design(request.problem, design)
     keys: dict[str, object] = {"name": problem.instance.name, "design": next(designs_keys(batch))}
     broken = problem.violations(batch)
     if not broken:
         from cosmic_opt.reporting.scores import score_keys, score_text  # numba takes a second to load
 
-        report = problem.simulate(batch)
         broken = _too_slow(problem, batch)
+        if not broken and engine == EVENTS:
+            return _by_events(request, problem, batch, keys, timeline)
         if not broken:
+            report = problem.simulate(batch)
             text = f"{request.title}\n\n{design_text(batch)}\n\n{score_text(report, problem.instance)}"
-            request.output.result("simulate", {**keys, **score_keys(report), "violations": []}, text)
+            keys |= {"engine": engine, **score_keys(report), "violations": []}
+            request.output.result("simulate", keys, text)
             return DONE
+    return _refuse(request, batch, {**keys, "engine": engine}, broken)
+
+
+def _check_engine(engine: str, timeline: Path | None, *, force: bool) -> None:
+    if engine not in ENGINES:
+        raise SpecError(f"unknown engine {engine!r}", where=Where("--engine"), hint=nearest(engine, ENGINES))
+    if timeline is not None:
+        if engine != EVENTS:
+            hint = "add --engine events: closed forms have no order of events"
+            raise SpecError("a timeline needs the event simulator", where=TIMELINE, hint=hint)
+        check_target(timeline, (".json",), force=force, where=TIMELINE)
+
+
+def _by_events(
+    request: Request, problem: Problem, batch: DesignBatch, keys: dict[str, object], path: Path | None
+) -> int:
+    """Print the score by events, or the rules on the step that it breaks; write the timeline."""
+    from cosmic_opt.reporting.event_scores import event_keys, event_text
+    from cosmic_opt.search.events import event_report, steps_too_long
+
+    scored = event_report(problem.instance, batch, with_trace=path is not None)
+    broken = steps_too_long(problem.instance, scored)
+    if broken:
+        return _refuse(request, batch, {**keys, "engine": EVENTS}, broken)
+    if path is not None:
+        with whole_file(path, where=TIMELINE) as file:
+            json.dump(scored.trace, file)
+        request.output.log(f"wrote {path}")
+    text = f"{request.title}\n\n{design_text(batch)}\n\n{event_text(scored, problem.instance)}"
+    request.output.result("simulate", {**keys, "engine": EVENTS, **event_keys(scored), "violations": []}, text)
+    return DONE
+
+
+def _refuse(request: Request, batch: DesignBatch, keys: dict[str, object], broken: list[Constraint]) -> int:
     keys |= {"metrics": None, "breakdown": None, "violations": [rule_keys(rule) for rule in broken]}
     text = f"{request.title}: refused, the design breaks\n{rules_text(broken)}\n\n{design_text(batch)}"
     request.output.result("simulate", keys, text)

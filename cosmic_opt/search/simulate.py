@@ -14,6 +14,7 @@ from cosmic_opt.psa.quantity import Quantity
 from cosmic_opt.search.objective import quantity_values
 from cosmic_opt.search.score import simulator_of
 from cosmic_opt.simulation.analytical.metrics import measure
+from cosmic_opt.simulation.analytical.simulator import Evaluation
 from cosmic_opt.units import TICKS_PER_SECOND
 from cosmic_opt.workloads.memory import Designs, MemoryBreakdown, memory_per_npu
 from cosmic_opt.workloads.training import training_job
@@ -41,8 +42,8 @@ def violations(batch: DesignBatch) -> list[Constraint]:
     return [rule for rule in rules if not rule.simulated and not holds(rule, batch)[0]]
 
 
-def report(instance: BoundInstance, design: DesignBatch) -> Report:
-    """Return the full score of one feasible design.
+def report(instance: BoundInstance, design: DesignBatch, *, scored: Evaluation | None = None) -> Report:
+    """Return the full score of one feasible design; `scored` is what another engine makes of it.
 
     Raises:
         InfeasibleError: the simulator cannot run it.
@@ -50,7 +51,7 @@ def report(instance: BoundInstance, design: DesignBatch) -> Report:
     """
     simulator = simulator_of(instance)
     columns = design.value_columns()
-    evaluation = simulator.evaluate(columns)
+    evaluation = simulator.evaluate(columns) if scored is None else scored
     terms = {name: int(ticks) for name, ticks in zip(simulator.terms, evaluation.terms[0], strict=True)}
     assert sum(terms.values()) == int(evaluation.step_ticks[0]), "the breakdown adds up"
     quantities = {

@@ -94,9 +94,9 @@ def replay(
     now = 0
     while now < NEVER:
         _leave(arrays, servers, run, now, share, log)
-        _arrive(arrays, servers, run, now, policy, ends)
-        while _finish_and_start(arrays, servers, run, now, policy, starts, ends):
-            pass
+        moving = _arrive(arrays, servers, run, now, policy, ends) or now == 0
+        while _finish(arrays, run, now, ends) or moving:
+            moving = _start(arrays, servers, run, now, policy, starts, ends)
         _serve(arrays, servers, run, now, active, share)
         now = _next_time(servers, run)
     return servers.busy
@@ -128,8 +128,9 @@ def _leave(arrays: Arrays, servers: Servers, run: Run, now: int, share: int, log
 
 
 @jit_inline
-def _arrive(arrays: Arrays, servers: Servers, run: Run, now: int, policy: int, ends: IntArray) -> None:
-    """Chunks whose latency is over wait for their next dimension, or are done."""
+def _arrive(arrays: Arrays, servers: Servers, run: Run, now: int, policy: int, ends: IntArray) -> bool:
+    """Chunks whose latency is over wait for their next dimension, or are done; return whether an operation ended."""
+    ended = False
     most = len(run.chunk) // len(run.lane)
     while run.counter[0] > 0 and run.heap[0, 0] == now:
         chunk = _pop(run)
@@ -140,17 +141,25 @@ def _arrive(arrays: Arrays, servers: Servers, run: Run, now: int, policy: int, e
         run.pending[stream] -= 1
         if run.pending[stream] == 0:
             _end(arrays, run, stream, now, ends)
+            ended = True
+    return ended
 
 
 @jit_inline
-def _finish_and_start(
-    arrays: Arrays, servers: Servers, run: Run, now: int, policy: int, starts: IntArray, ends: IntArray
-) -> bool:
-    """End work that is done now and start what can start; return whether anything started."""
+def _finish(arrays: Arrays, run: Run, now: int, ends: IntArray) -> bool:
+    """End work that is done now; return whether there was any."""
+    ended = False
     for stream in range(len(run.lane)):
         if run.end[stream] == now:
             run.end[stream] = NEVER
             _end(arrays, run, stream, now, ends)
+            ended = True
+    return ended
+
+
+@jit_inline
+def _start(arrays: Arrays, servers: Servers, run: Run, now: int, policy: int, starts: IntArray, ends: IntArray) -> bool:
+    """Start what can start; return whether anything did."""
     for stream in range(len(run.lane)):
         if run.ready[stream] < 0 and _can_start(arrays, run, stream, ends):
             run.ready[stream] = now

@@ -6,6 +6,7 @@ from collections.abc import Mapping
 
 import numpy as np
 
+from cosmic_opt.errors import SpecError, Where
 from cosmic_opt.simulation.analytical.inputs import DEFAULTS, OPTIONS, WEIGHT_SHARDED_STAGE
 from cosmic_opt.simulation.analytical.simulator import AnalyticalSimulator
 from cosmic_opt.simulation.events.lower import Lowered, lower
@@ -29,14 +30,17 @@ class EventSimulator:
     def __init__(self, analytical: AnalyticalSimulator, constants: Mapping[str, Value]) -> None:
         self.analytical = analytical
         job = analytical.job
-        own = {name: getattr(job, name) for name in ("micro_batch", "recompute", "zero_stage", "sequence_parallel")}
+        own = {
+            name: getattr(job, name)
+            for name in ("micro_batch", "recompute", "zero_stage", "sequence_parallel", "interleave")
+        }
         self.constants: dict[str, Value] = {**DEFAULTS, POLICY: "fifo", **own, **constants}
 
     def simulate(self, design: Mapping[str, Value]) -> EventStep:
         """Simulate the step of one design: a value for every column of the problem, in base units.
 
         Raises:
-            SpecError: a value is missing or outside the domains.
+            SpecError: a value is missing or outside the domains, or stages are interleaved.
             InfeasibleError: the degrees do not fill the network, or an algorithm does not exist there.
             LimitError: the step takes longer than 13 days.
         """
@@ -45,6 +49,12 @@ class EventSimulator:
     def bind(self, design: Mapping[str, Value]) -> StepSimulation:
         """Return the graph and the ticks of one design, ready to run."""
         values = {**self.constants, **design}
+        if int(values["interleave"]) > 1:
+            raise SpecError(
+                "the event simulator runs pipeline stages in one piece",
+                where=Where(key="interleave"),
+                hint="fix interleave=1, or use the analytical engine",
+            )
         return StepSimulation(self._lower(design, values), self.graph(values))
 
     def graph(self, values: Mapping[str, Value]) -> TrainingGraph:

@@ -36,6 +36,7 @@ PART_TERMS = {
     "head_forward": Term.ENDS,
     "head_backward": Term.ENDS,
 }
+WAIT = "wait for the stage before"
 GROUP_TERMS = {TENSOR: Term.TENSOR, CONTEXT: Term.SEQUENCE}
 
 
@@ -83,6 +84,7 @@ class StepSimulation:
     def __init__(self, lowered: Lowered, graph: TrainingGraph) -> None:
         self.lowered, self.graph = lowered, graph
         self._bucket_ticks: dict[tuple[str, bool], int] = {}
+        self._times: dict[tuple[object, ...], tuple[int, int]] = {}
 
     def run(self) -> EventStep:
         """Simulate the step."""
@@ -133,21 +135,38 @@ class StepSimulation:
             self._bucket_ticks[key] = sum(self.lowered.ticks(node) for node in nodes)
         return self._bucket_ticks[key]
 
+    def pass_duration(self, stage: Stage, forward: bool, index: int, begin: int) -> int:
+        """Return the time of a pass that begins at `begin` ticks; where every pass reduces, until that is done."""
+        if self.graph.gathers_each_pass:
+            return self._last_pass(stage, forward).settled
+        if forward and index == 0:
+            return self._first_forward(stage, begin).end
+        if not forward and index == self.graph.micro_batches - 1:
+            return self._last_pass(stage, forward).end
+        return self.pass_ticks(stage, forward)
+
     def _first_forward(self, stage: Stage, arrival: int) -> PassTimes:
         """Return the first forward pass of a stage; its gathers begin with the step, itself at `arrival`."""
         traffic = traffic_of(self.graph, True, 0)
         plain = self.pass_ticks(stage, True)
-        if _beside(stage, True, traffic):
+        if self._gathered_before(stage, traffic, arrival):
+            end = plain
+        elif _beside(stage, True, traffic):
             end = self._run(self.first_forward(stage, arrival)).ticks - arrival
         else:
             gathers = self._blocking(stage, True, traffic)
             end = plain + (gathers if self._inline else max(0, gathers - arrival))
         return PassTimes(end, end, end - plain, 0)
 
+    def _gathered_before(self, stage: Stage, traffic: Traffic, arrival: int) -> bool:
+        """Whether all weights are there when the input arrives: until then gathers have the network to themselves."""
+        gathers = data_traffic(stage, True, traffic)
+        return arrival > 0 and sum(self.lowered.ticks(node) for node in gathers) <= arrival
+
     def first_forward(self, stage: Stage, arrival: int) -> Program:
         """Return the first forward pass of a stage whose input arrives at `arrival` ticks, from the step's begin."""
         builder = Builder(self.lowered)
-        builder.add(0, COMPUTE, "wait for the stage before", ticks=arrival, key="arrival")
+        builder.add(0, COMPUTE, WAIT, ticks=arrival, key="arrival")
         add_pass(builder, self.graph, stage, True, 0, traffic_of(self.graph, True, 0), arrival="arrival")
         return builder.program()
 
@@ -163,7 +182,14 @@ class StepSimulation:
         return PassTimes(end, settled, gathers, settled - plain - gathers)
 
     def _timed(self, stage: Stage, forward: bool, traffic: Traffic) -> tuple[int, int]:
-        """Return when a pass's message is out and when its reductions are done; replayed if anything runs beside."""
+        """Return when a pass's message is out and when its reductions are done; equal stages are timed once."""
+        sends = stage.send_forward is not None, stage.send_backward is not None
+        key = (len(stage.buckets), stage.index == 0, *sends, forward, traffic)
+        if key not in self._times:
+            self._times[key] = self._replayed(stage, forward, traffic)
+        return self._times[key]
+
+    def _replayed(self, stage: Stage, forward: bool, traffic: Traffic) -> tuple[int, int]:
         if not _beside(stage, forward, traffic):
             settled = self.pass_ticks(stage, forward) + self._blocking(stage, forward, traffic)
             after = 0 if self._inline else self._blocking(stage, forward, Traffic(reductions=traffic.reductions))
