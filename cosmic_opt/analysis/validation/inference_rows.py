@@ -1,0 +1,161 @@
+"""Measured inference as rows state it: fields to a setup, a design and requests, and what had to be assumed.
+
+Every rule reads fields; none reads where a row comes from or how far off it is.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+
+import numpy as np
+
+from cosmic_opt.analysis.validation.kinds import Row, text, whole
+from cosmic_opt.analysis.validation.training_rows import read_model
+from cosmic_opt.catalog.engines import load_engine, load_number_format
+from cosmic_opt.catalog.hardware import load_device
+from cosmic_opt.errors import SpecError, nearest
+from cosmic_opt.simulation.calibrated.kv_cache import cache_bytes_per_token, weight_bytes
+from cosmic_opt.simulation.calibrated.serving import Requests
+from cosmic_opt.simulation.calibrated.serving_job import ServingDesigns, ServingSetup
+from cosmic_opt.system.hardware import Device
+from cosmic_opt.workloads.language_model import LanguageModel
+
+AMD = "mi"
+"""How names of the vendor's devices start; its build of an engine is another one."""
+ENGINES = {
+    "vllm": "vllm",
+    "tensorrt-llm": "tensorrt-llm",
+    "tensorrt-llm v0.5": "tensorrt-llm",
+    "tensorrt-llm v0.5.0": "tensorrt-llm",
+    "tensorrt-llm v0.6.1": "tensorrt-llm",
+    "tensorrt-llm v1.0": "tensorrt-llm-2025",
+    "fastertransformer/triton": "tensorrt-llm",
+    "deepspeed": "deepspeed-gaudi",
+    "deepspeed-mii": "deepspeed-mii",
+    "deepspeed-inference": "deepspeed-inference",
+    "accelerate (layer-sequential)": "accelerate",
+}
+"""The engine each spelling of a row means; the predecessor of TensorRT-LLM shares its kernels."""
+OFFLOADED = "deepspeed-zero"
+FORMATS = {
+    "fp16/bf16": "fp16",
+    "weight = fp16, kv cache = fp16": "fp16",
+    "weight = fp16, kv cache = fp8": "fp16-kv8",
+    "weight = fp16, kv cache = int8": "fp16-kv8",
+    "weight = fp8, kv cache = fp8": "fp8",
+    "weight = int8, kv cache = int8": "int8-kv8",
+    "weight = int8, kv cache = fp8": "int8-kv8",
+    "int8 weights": "int8",
+}
+"""Other spellings of number formats."""
+SHORT_PROMPT = 16
+"""Tokens of a prompt that is only called short."""
+EMULATED = ("fp8", "fp4")
+"""Formats that a device without matrix units for them converts in software."""
+
+
+@dataclass(frozen=True, slots=True)
+class InferenceRow:
+    """A row as a job: `assumed` says what its fields leave open, which makes it a secondary row."""
+
+    setup: ServingSetup
+    designs: ServingDesigns
+    requests: Requests
+    assumed: tuple[str, ...]
+
+
+def read_row(row: Row) -> InferenceRow:
+    """Return the job and design of a row.
+
+    Raises:
+        SpecError: a field without which there is no prediction is missing or makes no sense.
+    """
+    device = _device(row)
+    numbers = load_number_format(_format(row))
+    model = read_served_model(row)
+    setup = ServingSetup(
+        model=model,
+        device=device,
+        engine=load_engine(_engine(row, device)),
+        numbers=numbers,
+        parallel_block=bool(row["dims"].get("parallel_block")),
+    )
+    designs = ServingDesigns.of(
+        tp=whole(row, "tp"),
+        pp=whole(row, "pp") if row.get("pp") else 1,
+        ep=whole(row, "ep") if row.get("ep") else 1,
+        batch=_batch(row),
+    )
+    if designs.gpus[0] != whole(row, "gpus"):
+        raise SpecError(f"tp, pp and ep make {designs.gpus[0]:g} GPUs, not {row['gpus']}", hint="state all degrees")
+    requests = _requests(row)
+    return InferenceRow(setup, designs, requests, _assumed(row, setup, designs, requests))
+
+
+def read_served_model(row: Row) -> LanguageModel:
+    """Return the model's shape; the width of an expert is the row's `ffn` unless it gives `moe_ffn`.
+
+    Raises:
+        SpecError: the dimensions are missing or make no sense.
+    """
+    dims = row.get("dims")
+    if isinstance(dims, dict) and dims.get("experts") and not dims.get("moe_ffn"):
+        dims = {**dims, "moe_ffn": dims.get("ffn"), "ffn": 0}
+    return read_model({**row, "dims": dims}, dropout=False)
+
+
+def _device(row: Row) -> Device:
+    """Return the device, its links at the rate the row states."""
+    device, network = load_device(text(row, "gpu")), row.get("network")
+    if not isinstance(network, dict) or device.fabric is None or "scale_up_bytes_per_s" not in network:
+        return device
+    rate = network["scale_up_bytes_per_s"]
+    if isinstance(rate, bool) or not isinstance(rate, int | float) or not rate > 0:
+        raise SpecError(f"'scale_up_bytes_per_s' is {rate!r}", hint="write a number above zero")
+    return replace(device, fabric=replace(device.fabric, link_bytes_per_s=float(rate)))
+
+
+def _engine(row: Row, device: Device) -> str:
+    name = text(row, "engine").lower()
+    if name == OFFLOADED:
+        raise SpecError("weights gathered from other devices for each step are not modelled", hint="use tp or pp")
+    if name not in ENGINES:
+        raise SpecError(f"unknown engine {row['engine']!r}", hint=nearest(name, ENGINES))
+    return "vllm-rocm" if device.name.startswith(AMD) and name == "vllm" else ENGINES[name]
+
+
+def _format(row: Row) -> str:
+    name = text(row, "precision").lower()
+    return FORMATS.get(name, name)
+
+
+def _batch(row: Row) -> int:
+    """Return the sequences of a batch; an engine that chooses its own starts from one."""
+    return 1 if isinstance(row.get("batch"), str) else whole(row, "batch")
+
+
+def _requests(row: Row) -> Requests:
+    if row.get("new_tokens"):
+        return Requests(SHORT_PROMPT, whole(row, "new_tokens"))
+    return Requests(whole(row, "input_tokens"), whole(row, "output_tokens"))
+
+
+def _assumed(row: Row, setup: ServingSetup, designs: ServingDesigns, requests: Requests) -> tuple[str, ...]:
+    """Return what a row leaves open or the model leaves out, by field (the rules of primary rows)."""
+    found = []
+    tokens = requests.prompt + requests.output
+    cache = np.ceil(designs.batch / designs.ep) * tokens * cache_bytes_per_token(setup, designs)
+    if np.any(cache + weight_bytes(setup, designs) > setup.device.memory_bytes):
+        found.append("cache and weights exceed the stated memory: the engine swaps, or the memory is another")
+    if np.any((designs.pp > 1) & (designs.batch > 1)):
+        found.append("a pipeline with a batch: its micro-batches are not stated")
+    widened = "kv cache = fp8" in str(row.get("precision")).lower()
+    if widened and not any(name in setup.device.peak_flop_per_s for name in EMULATED):
+        found.append("an fp8 cache on a device without fp8: converted in software")
+    if setup.engine.name in ("deepspeed-mii", "deepspeed-inference", "accelerate", "vllm-rocm"):
+        found.append("an engine with few or early rows: only ranks count")
+    if row.get("prompt") is not None and not row.get("input_tokens"):
+        found.append(f"the prompt is only called {row['prompt']}: {SHORT_PROMPT} tokens")
+    if "assumed" in str(row.get("notes")):
+        found.append("the row states that its output length is assumed")
+    return tuple(found)

@@ -1,0 +1,72 @@
+"""One decode step: a new token for each sequence of a batch at a given context."""
+
+from __future__ import annotations
+
+import numpy as np
+from numpy.typing import ArrayLike
+
+from cosmic_opt.simulation.calibrated.kv_cache import read_bytes_per_token
+from cosmic_opt.simulation.calibrated.serving_job import FloatArray, ServingDesigns, ServingSetup, Terms
+from cosmic_opt.simulation.calibrated.serving_layer import head_s, layer_terms, stage_send_s
+from cosmic_opt.workloads.engine import share_on
+
+CACHE_BYTES = 2
+"""An element of a cache in 16 bits; a narrower one is widened by the kernel."""
+HEAD_COMPUTE = "bf16"
+"""Scores and values are multiplied in 16 bits however narrow the cache is."""
+
+
+def decode_terms(setup: ServingSetup, designs: ServingDesigns, context: ArrayLike) -> Terms:
+    """Return seconds of one step of a replica by term: every layer once, the head, the host.
+
+    Without overlapping stages the batch passes a pipeline stage after stage; with them, each stage serves its own
+    share of the batch at the same time and a step still takes all layers for that share.
+    """
+    keys = np.broadcast_to(np.asarray(context, dtype=float), designs.tp.shape)
+    sequences, routed = designs.sequences, designs.batch
+    if setup.engine.overlaps_stages:
+        sequences, routed = np.ceil(sequences / designs.pp), np.ceil(routed / designs.pp)
+    layers = setup.model.layers
+    layer = layer_terms(setup, designs, sequences, routed)
+    terms = {name: layers * each for name, each in layer.items()}
+    terms["attention"] = layers * decode_attention_s(setup, designs, sequences, keys)
+    terms["head"] = head_s(setup, designs, sequences)
+    terms["sends"] = stage_send_s(setup, designs, sequences)
+    terms["host"] = host_s(setup, designs)
+    return terms
+
+
+def host_s(setup: ServingSetup, designs: ServingDesigns) -> FloatArray:
+    """Return the engine's own time of one pass: step + sequences, and what meeting other ranks costs."""
+    host = setup.engine.host
+    several = designs.tp * designs.ep > 1
+    return np.asarray(host.step_s + host.sequence_s * designs.sequences + np.where(several, host.tensor_s, 0.0))
+
+
+def decode_attention_s(
+    setup: ServingSetup, designs: ServingDesigns, sequences: FloatArray, context: FloatArray
+) -> FloatArray:
+    """Return seconds of attention of one layer over the cache.
+
+    The largest of: reading the cache at the memory's rate, where heads that share keys may read them again; one
+    block reading the keys of its head; the arithmetic. Source: Kwon 2023 (one block per sequence and head),
+    Williams 2009 (roofline).
+    """
+    model, device, kernel = setup.model, setup.device, setup.engine.attention
+    heads = model.heads / designs.tp
+    passes = 1.0 if model.latent is not None else min(model.heads / model.kv_heads, kernel.grouped_reads)
+    if setup.numbers.cache_bytes < CACHE_BYTES:
+        passes = passes * kernel.narrow_reads
+    cache_bytes = read_bytes_per_token(setup, designs) * context
+    share = share_on(kernel.memory_share, device.name) or 1.0
+    rate = share * device.attention.decode_memory_fraction * device.memory_bytes_per_s
+    read = passes * sequences * cache_bytes / rate
+    if model.latent is not None:
+        rank = model.latent
+        flops = 2 * sequences * heads * context * (2 * rank.kv_rank + rank.rope_dim)
+        block = cache_bytes / kernel.head_bytes_per_s
+    else:
+        flops = 4 * sequences * heads * context * model.head_dim
+        block = 2 * setup.numbers.cache_bytes * model.head_dim * context / kernel.head_bytes_per_s
+    compute = flops / (device.peak(HEAD_COMPUTE) * device.attention.efficiency)
+    return np.asarray(kernel.launch_s + np.maximum(np.maximum(read, block), compute))

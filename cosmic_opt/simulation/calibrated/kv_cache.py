@@ -1,0 +1,63 @@
+"""Weights and KV cache of a rank, and how many sequences fit beside each other."""
+
+from __future__ import annotations
+
+import numpy as np
+from numpy.typing import ArrayLike
+
+from cosmic_opt.simulation.calibrated.serving_job import FloatArray, ServingDesigns, ServingSetup
+
+BINARY_GB = 2**30 / 1e9
+"""Data sheets count memory in binary gigabytes and call them GB: a GB200 of 186 GB shows 189,471 MiB."""
+
+
+def read_bytes_per_token(setup: ServingSetup, designs: ServingDesigns) -> FloatArray:
+    """Return bytes one rank reads of one token of context in one layer.
+
+    Grouped queries keep `kv_heads` of each: a rank holds its share, at least one head (Shazeer 2019, Ainslie 2023).
+    Latent attention keeps one compressed vector for all heads, whole on every rank (DeepSeek-V2, section 2.1).
+    """
+    model, size = setup.model, setup.numbers.cache_bytes
+    if model.latent is not None:
+        return np.full_like(designs.tp, size * (model.latent.kv_rank + model.latent.rope_dim))
+    heads = np.maximum(model.kv_heads / designs.tp, 1.0)
+    return np.asarray(2 * size * heads * model.head_dim)
+
+
+def cache_bytes_per_token(setup: ServingSetup, designs: ServingDesigns) -> FloatArray:
+    """Return bytes of the cache one rank keeps per token of context: its stage's layers."""
+    return np.ceil(setup.model.layers / designs.pp) * read_bytes_per_token(setup, designs)
+
+
+def sequence_tokens(setup: ServingSetup, tokens: ArrayLike) -> FloatArray:
+    """Return tokens of cache a sequence of `tokens` occupies: half a page more, as its last page is half full."""
+    return np.asarray(tokens, dtype=float) + (setup.engine.memory.block_tokens - 1) / 2
+
+
+def weight_bytes(setup: ServingSetup, designs: ServingDesigns) -> FloatArray:
+    """Return bytes of weights on one rank of the first stage; token table and head stay in 16 bits."""
+    model, experts = setup.model, setup.model.experts
+    layers = np.ceil(model.layers / designs.pp)
+    dense = (model.attention_parameters + model.dense_mlp_parameters) / designs.tp
+    held = layers * (dense + model.expert_parameters / (designs.tp * designs.ep))
+    if experts is not None and experts.dense_layers:
+        first = sum(each.parameters for each in model.mlp_matmuls(experts.dense_ffn)) / designs.tp
+        replaced = model.dense_mlp_parameters / designs.tp + model.expert_parameters / (designs.tp * designs.ep)
+        held = held + np.minimum(experts.dense_layers, layers) * (first - replaced)
+    tables = model.head_parameters / designs.tp * np.where((designs.pp > 1) | model.tied_embeddings, 1.0, 2.0)
+    return np.asarray(setup.numbers.weight_bytes * held + 2 * tables)
+
+
+def cache_capacity_bytes(setup: ServingSetup, designs: ServingDesigns) -> FloatArray:
+    """Return bytes a rank has left for the cache; negative where the weights do not fit."""
+    memory, weights = setup.engine.memory, weight_bytes(setup, designs)
+    installed = BINARY_GB * setup.device.memory_bytes
+    if memory.share_of_free:
+        return np.asarray(memory.share * (installed - memory.workspace_bytes - weights))
+    return np.asarray(memory.share * installed - memory.workspace_bytes - weights)
+
+
+def resident_sequences(setup: ServingSetup, designs: ServingDesigns, tokens: ArrayLike) -> FloatArray:
+    """Return how many sequences of `tokens` tokens each fit in one replica's cache; not rounded, at least 0."""
+    each = sequence_tokens(setup, tokens) * cache_bytes_per_token(setup, designs)
+    return np.asarray(np.maximum(cache_capacity_bytes(setup, designs) / each, 0.0) * designs.ep)

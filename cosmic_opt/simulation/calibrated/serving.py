@@ -1,0 +1,153 @@
+"""Jobs of prompts and answers: one batch from start to end, a saturated server, pools for prefill and decode."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from cosmic_opt.errors import SpecError, Where
+from cosmic_opt.simulation.calibrated.decode import decode_terms
+from cosmic_opt.simulation.calibrated.kv_cache import resident_sequences
+from cosmic_opt.simulation.calibrated.prefill import prefill_terms
+from cosmic_opt.simulation.calibrated.serving_job import FloatArray, ServingDesigns, ServingSetup, Terms
+
+
+@dataclass(frozen=True, slots=True)
+class Requests:
+    """What is asked of the server.
+
+    Attributes:
+        prompt: Tokens of a prompt; `output` tokens of its answer, the first of which prefill gives.
+    """
+
+    prompt: int
+    output: int
+
+    def __post_init__(self) -> None:
+        for name in ("prompt", "output"):
+            if getattr(self, name) < 1:
+                raise SpecError(f"{name} is {getattr(self, name)}", where=Where(key=name), hint="at least one token")
+
+    @property
+    def mean_context(self) -> float:
+        """Tokens of context in the middle of the answer."""
+        return self.prompt + self.output / 2
+
+
+QUESTION_ANSWERING = Requests(prompt=1000, output=200)
+CHAT = Requests(prompt=3000, output=1000)
+"""COSMIC's two inference jobs: decode steps at contexts of 1,100 and 3,500 tokens."""
+
+
+@dataclass(frozen=True, slots=True)
+class Waves:
+    """A batch cut in what the cache holds: `full` waves of `fit` sequences, then one of `rest` (0: none)."""
+
+    full: FloatArray
+    fit: FloatArray
+    rest: FloatArray
+
+
+def held_tokens(setup: ServingSetup, requests: Requests) -> float:
+    """Return the tokens of cache the engine counts for a sequence when it decides whether another one fits."""
+    return requests.prompt + setup.engine.memory.output_share * requests.output
+
+
+def waves(setup: ServingSetup, designs: ServingDesigns, requests: Requests) -> Waves:
+    """Return the waves of a batch; a sequence that alone does not fit is taken to run alone."""
+    fit = np.clip(admitted(setup, designs, requests), 1.0, designs.batch)
+    full = np.floor(designs.batch / fit)
+    return Waves(full, fit, designs.batch - full * fit)
+
+
+def batch_terms(setup: ServingSetup, designs: ServingDesigns, requests: Requests) -> Terms:
+    """Return seconds, by term, until the last answer of a batch that arrives at once.
+
+    Answers are equally long, so what does not fit in the cache starts when a whole wave is done. Terms are `prefill`
+    and those of `decode_terms`.
+    """
+    cut = waves(setup, designs, requests)
+    terms = {name: cut.full * each for name, each in _wave_terms(setup, designs.with_batch(cut.fit), requests).items()}
+    if np.any(cut.rest):
+        last = _wave_terms(setup, designs.with_batch(np.maximum(cut.rest, 1.0)), requests)
+        terms = {name: each + np.where(cut.rest > 0, last[name], 0.0) for name, each in terms.items()}
+    return terms
+
+
+def _wave_terms(setup: ServingSetup, designs: ServingDesigns, requests: Requests) -> Terms:
+    """Return the terms of sequences that all fit: prefill, then a step at the mean context per further token."""
+    terms = {"prefill": total_s(prefill_terms(setup, designs, requests.prompt))}
+    decode = decode_terms(setup, designs, requests.mean_context)
+    return terms | {name: (requests.output - 1) * each for name, each in decode.items()}
+
+
+@dataclass(frozen=True, slots=True)
+class SteadyState:
+    """Continuous batching with as many requests as the batch holds, one entry per design.
+
+    Attributes:
+        batch: Sequences one replica decodes at once; 0 where none fits, and then there is no rate.
+        first_token_s: From admission to the first token: a step that is under way, then the own prompt (TTFT).
+        output_token_s: Between two tokens of one answer, prefill of newcomers included (TPOT).
+        output_tokens_per_s: Of all replicas together.
+        output_tokens_per_s_per_gpu: The same per GPU.
+        terms: Seconds of one replica in which it gives `batch` answers, by term.
+    """
+
+    batch: FloatArray
+    first_token_s: FloatArray
+    output_token_s: FloatArray
+    output_tokens_per_s: FloatArray
+    output_tokens_per_s_per_gpu: FloatArray
+    terms: Terms
+
+
+def admitted(setup: ServingSetup, designs: ServingDesigns, requests: Requests) -> FloatArray:
+    """Return the most sequences one replica holds at once: what the cache and the engine's own limit allow."""
+    fit = np.floor(resident_sequences(setup, designs, held_tokens(setup, requests)))
+    return np.minimum(fit, setup.engine.memory.most_sequences * designs.ep)
+
+
+def steady_state(setup: ServingSetup, designs: ServingDesigns, requests: Requests) -> SteadyState:
+    """Return the steady state at the designs' batch, or at what is admitted of it; answers are half done on average.
+
+    While `batch` answers are given, as many prompts are prefilled: rate = n out / (out step(n) + prefill(n)).
+    Source: Yu 2022 (Orca, section 4.1: iteration-level scheduling).
+    """
+    batch = np.minimum(designs.batch, admitted(setup, designs, requests))
+    loaded = designs.with_batch(np.maximum(batch, 1.0))
+    decode = decode_terms(setup, loaded, requests.mean_context)
+    terms = {"prefill": prefill_busy_s(setup, loaded, requests)}
+    terms |= {name: requests.output * each for name, each in decode.items()}
+    cycle = total_s(terms)
+    own = total_s(prefill_terms(setup, designs.with_batch(1), requests.prompt))
+    rate = np.where(batch > 0, designs.dp * batch * requests.output / cycle, 0.0)
+    return SteadyState(batch, own + total_s(decode), cycle / requests.output, rate, rate / designs.gpus, terms)
+
+
+def prefill_busy_s(setup: ServingSetup, designs: ServingDesigns, requests: Requests) -> FloatArray:
+    """Return seconds for which the prompts of a batch keep a stage busy: with overlap the others work meanwhile."""
+    passed = total_s(prefill_terms(setup, designs, requests.prompt))
+    return np.asarray(passed / designs.pp if setup.engine.overlaps_stages else passed)
+
+
+def saturated(setup: ServingSetup, designs: ServingDesigns, requests: Requests) -> SteadyState:
+    """Return the steady state of a server with more requests than it can hold; the designs' batch does not matter."""
+    return steady_state(setup, designs.with_batch(np.maximum(admitted(setup, designs, requests), 1.0)), requests)
+
+
+def cosmic_terms(setup: ServingSetup, designs: ServingDesigns, requests: Requests) -> Terms:
+    """Return seconds by term of COSMIC's inference jobs: prefill + output tokens x one decode step at mean context.
+
+    Source: arXiv 2505.15020, section 5; its question answering and chat are `QUESTION_ANSWERING` and `CHAT`.
+    """
+    terms = {"prefill": total_s(prefill_terms(setup, designs, requests.prompt))}
+    decode = decode_terms(setup, designs, requests.mean_context)
+    return terms | {name: requests.output * each for name, each in decode.items()}
+
+
+def total_s(terms: Terms) -> FloatArray:
+    """Return the sum of terms in their order."""
+    first, *rest = terms.values()
+    return sum(rest, first)

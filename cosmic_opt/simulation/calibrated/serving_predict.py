@@ -1,0 +1,138 @@
+"""A serving prediction as it is shipped: a value, its terms, and how sure it is."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+import numpy as np
+
+from cosmic_opt.errors import SpecError
+from cosmic_opt.simulation.calibrated.kv_cache import (
+    BINARY_GB,
+    cache_capacity_bytes,
+    resident_sequences,
+    weight_bytes,
+)
+from cosmic_opt.simulation.calibrated.prefill import prefill_terms
+from cosmic_opt.simulation.calibrated.serving import Requests, batch_terms, held_tokens, saturated
+from cosmic_opt.simulation.calibrated.serving_job import ServingDesigns, ServingSetup, Terms
+from cosmic_opt.workloads.stack import Accuracy
+
+UNKNOWN_GROUP = "other"
+SPREAD = {"attention generation": 0.5, "engine release": 0.4, "kernel library": 0.2, "fabric": 0.3}
+"""How far each hidden input moves the terms it rules: decode kernels of one engine differ by half between releases, its
+host time by two fifths, exposed collectives by a third."""
+RULED = {
+    "attention generation": ("attention",),
+    "engine release": ("host", "kernels"),
+    "kernel library": ("matmul", "experts", "head", "prefill"),
+    "fabric": ("tensor_parallel", "dispatch", "sends"),
+}
+
+
+@dataclass(frozen=True, slots=True)
+class ServingPrediction:
+    """One design's time.
+
+    Attributes:
+        seconds: The sum of `terms` in their order, exactly.
+        batch: Sequences answered in that time: the given batch, or what a saturated replica holds.
+        group: The accuracy group whose p90 made `interval`.
+        hidden_input: The input that is usually not stated and moves this time most.
+        interval: Seconds (low, high) a measurement lies between nine times in ten.
+        extrapolates: What about this job lies outside what was measured.
+    """
+
+    seconds: float
+    batch: float
+    terms: Mapping[str, float]
+    group: str
+    hidden_input: str
+    interval: tuple[float, float]
+    extrapolates: tuple[str, ...]
+
+
+def predict_batch(
+    setup: ServingSetup, designs: ServingDesigns, requests: Requests, accuracy: Accuracy
+) -> ServingPrediction:
+    """Return the time of one batch until its last answer.
+
+    Raises:
+        SpecError: `designs` holds more than one design.
+    """
+    return _prediction(setup, designs, requests, accuracy, batch_terms(setup, designs, requests))
+
+
+def predict_prefill(
+    setup: ServingSetup, designs: ServingDesigns, requests: Requests, accuracy: Accuracy
+) -> ServingPrediction:
+    """Return the time until each sequence of a batch has its first token.
+
+    Raises:
+        SpecError: `designs` holds more than one design.
+    """
+    return _prediction(setup, designs, requests, accuracy, prefill_terms(setup, designs, requests.prompt))
+
+
+def predict_saturated(
+    setup: ServingSetup, designs: ServingDesigns, requests: Requests, accuracy: Accuracy
+) -> ServingPrediction:
+    """Return the time in which a saturated replica gives as many answers as it holds sequences.
+
+    Raises:
+        SpecError: `designs` holds more than one design, or no sequence fits.
+    """
+    state = saturated(setup, designs, requests)
+    if np.any(state.batch < 1):
+        raise SpecError("no sequence fits beside the weights", hint="use more GPUs, or fewer bytes per weight")
+    return _prediction(setup, designs.with_batch(state.batch), requests, accuracy, state.terms)
+
+
+def accuracy_group(setup: ServingSetup) -> str:
+    """Return the group a job's accuracy is known for: its engine and device."""
+    return f"{setup.engine.name} {setup.device.name}"
+
+
+def _prediction(
+    setup: ServingSetup, designs: ServingDesigns, requests: Requests, accuracy: Accuracy, terms: Terms
+) -> ServingPrediction:
+    if designs.tp.size != 1:
+        raise SpecError(f"{designs.tp.size} designs, expected one", hint="batch_terms and saturated take many designs")
+    shares = {name: float(value[0]) for name, value in terms.items()}
+    seconds = sum(shares.values())
+    group = accuracy_group(setup)
+    p90 = accuracy.p90.get(group, accuracy.p90[UNKNOWN_GROUP])
+    return ServingPrediction(
+        seconds=seconds,
+        batch=float(designs.batch[0]),
+        terms=shares,
+        group=group,
+        hidden_input=_hidden_input(shares),
+        interval=(seconds / (1 + p90), seconds / max(1 - p90, 0.1)),
+        extrapolates=_extrapolates(setup, designs, requests, accuracy),
+    )
+
+
+def _hidden_input(terms: Mapping[str, float]) -> str:
+    weights = {name: SPREAD[name] * sum(terms.get(term, 0.0) for term in ruled) for name, ruled in RULED.items()}
+    return max(weights, key=lambda name: weights[name])
+
+
+def _extrapolates(
+    setup: ServingSetup, designs: ServingDesigns, requests: Requests, accuracy: Accuracy
+) -> tuple[str, ...]:
+    found = [f"{part} constants of {setup.device.name} are another device's" for part in setup.device.extrapolates]
+    if setup.device.name not in accuracy.devices:
+        found.append(f"no measured inference on {setup.device.name}")
+    if np.any(designs.gpus > accuracy.most_gpus):
+        found.append(f"more than {accuracy.most_gpus:,} GPUs")
+    if requests.prompt + requests.output > accuracy.most_tokens:
+        found.append(f"contexts longer than {accuracy.most_tokens:,} tokens")
+    if np.any(weight_bytes(setup, designs) > BINARY_GB * setup.device.memory_bytes):
+        found.append("the weights exceed the device's memory")
+    elif np.any(resident_sequences(setup, designs, held_tokens(setup, requests)) < designs.batch):
+        found.append("the batch does not fit in the cache: it runs in waves")
+    if np.any(cache_capacity_bytes(setup, designs) <= 0):
+        found.append("the engine's share of the memory leaves nothing for the cache")
+    return tuple(found)

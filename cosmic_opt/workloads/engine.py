@@ -1,0 +1,142 @@
+"""The software that serves a model: what one generation of an inference engine costs beyond its arithmetic."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from cosmic_opt.errors import SpecError, Where
+
+
+@dataclass(frozen=True, slots=True)
+class EngineHost:
+    """Time of the process that schedules, samples and launches, seconds; nothing of it hides behind the device.
+
+    Attributes:
+        step_s: One pass of the model.
+        sequence_s: Each sequence of a pass: its scheduling, sampling and detokenisation.
+        tensor_s: One pass when tp > 1: the ranks meet.
+    """
+
+    step_s: float
+    sequence_s: float
+    tensor_s: float
+
+
+@dataclass(frozen=True, slots=True)
+class DecodeAttention:
+    """The kernel that reads the cache for one new token of each sequence.
+
+    Attributes:
+        launch_s: Its floor inside a captured graph.
+        head_bytes_per_s: Rate at which the one thread block of a sequence and query head reads its keys and values;
+            infinite where a long context is split over blocks.
+        memory_share: Share of the rate the device's best kernel reaches, by the start of the device's name; 1 on a
+            device that is not named.
+        grouped_reads: How often, at most, keys and values pass that several query heads share; 1 where one block
+            serves the group. Heads that share nothing pass once.
+        narrow_reads: Factor on that time for a cache of fewer than 16 bits, which the kernel widens; 1 at full rate.
+    """
+
+    launch_s: float
+    head_bytes_per_s: float
+    memory_share: Mapping[str, float]
+    grouped_reads: float
+    narrow_reads: float
+
+
+@dataclass(frozen=True, slots=True)
+class EngineMemory:
+    """How an engine fills a device.
+
+    Attributes:
+        share: Share of the device's memory it uses.
+        share_of_free: The share is of what weights and workspace leave free, not of the whole.
+        workspace_bytes: Activations, graphs and communication buffers in it.
+        block_tokens: Tokens of one page of the cache; a sequence wastes half a page on average.
+        output_share: Share of its output a sequence is counted with when admission decides whether another one fits;
+            1 where no sequence is ever evicted.
+        most_sequences: Sequences one tp group serves at once, the engine's own default.
+    """
+
+    share: float
+    share_of_free: bool
+    workspace_bytes: float
+    block_tokens: int
+    output_share: float
+    most_sequences: int
+
+
+@dataclass(frozen=True, slots=True)
+class Engine:
+    """One generation of an inference engine, an explicit input of every serving prediction.
+
+    Attributes:
+        matmul_share: Share of the device's own matrix rate its products reach, by the start of the device's name; 1 on
+            a device that is not named, for which the vendor's library is tuned.
+        layer_kernels: Kernels of one layer beside products, attention and collectives: norms, rotation, cache write,
+            activation, residuals.
+        kernel_s: Gap in front of each kernel, small kernels' own time included.
+        elementwise_fraction: Share of memory bandwidth the small kernels reach once they are long.
+        prefill_fraction: Share of the matrix peak of its fused attention, by the start of the device's name; a device
+            that is not named runs its latest kernel.
+        weight_only_fraction: Share of memory bandwidth at which weights narrower than the arithmetic are read.
+        expert_rows: Tile height to which the rows of an expert are rounded.
+        overlaps_stages: Micro-batches keep all pipeline stages busy; otherwise a batch passes them one by one.
+    """
+
+    name: str
+    host: EngineHost
+    attention: DecodeAttention
+    memory: EngineMemory
+    matmul_share: Mapping[str, float]
+    layer_kernels: float
+    kernel_s: float
+    elementwise_fraction: float
+    prefill_fraction: Mapping[str, float]
+    weight_only_fraction: float
+    expert_rows: int
+    overlaps_stages: bool
+
+    def __post_init__(self) -> None:
+        attention, memory = self.attention, self.memory
+        above_zero = {
+            "elementwise_fraction": (self.elementwise_fraction,),
+            "weight_only_fraction": (self.weight_only_fraction,),
+            "expert_rows": (self.expert_rows,),
+            "matmul_share": self.matmul_share.values(),
+            "prefill_fraction": self.prefill_fraction.values(),
+            "attention.memory_share": attention.memory_share.values(),
+            "attention.head_bytes_per_s": (attention.head_bytes_per_s,),
+            "attention.grouped_reads": (attention.grouped_reads,),
+            "attention.narrow_reads": (attention.narrow_reads,),
+            "memory.share": (memory.share,),
+            "memory.block_tokens": (memory.block_tokens,),
+            "memory.most_sequences": (memory.most_sequences,),
+        }
+        for key, values in above_zero.items():
+            for value in values:
+                if value <= 0:
+                    raise SpecError(f"{key} is {value}", where=Where(key=key), hint="give more than zero")
+
+
+def share_on(shares: Mapping[str, float], device: str) -> float | None:
+    """Return the share given for the longest prefix of a device's name, None without one."""
+    known = [prefix for prefix in shares if device.startswith(prefix)]
+    return shares[max(known, key=len)] if known else None
+
+
+@dataclass(frozen=True, slots=True)
+class NumberFormat:
+    """How a served model is stored and multiplied.
+
+    Attributes:
+        compute: Matrix precision of the device.
+        weight_bytes: Bytes of one weight, scales included.
+        cache_bytes: Bytes of one element of the KV cache.
+    """
+
+    name: str
+    compute: str
+    weight_bytes: float
+    cache_bytes: float

@@ -1,0 +1,212 @@
+"""Measured inference rows: how fields become jobs, what is assumed, and how far predictions are off."""
+
+from __future__ import annotations
+
+from functools import cache
+from typing import Any
+
+import numpy as np
+import pytest
+
+from cosmic_opt.analysis.validation import ValidationReport, ValidationRow, validate, validate_file
+from cosmic_opt.analysis.validation.inference import NO_POWER, predict_inference
+from cosmic_opt.analysis.validation.inference_rows import SHORT_PROMPT, read_row
+from cosmic_opt.analysis.validation.report import errors_of
+from cosmic_opt.catalog.store import data_root
+from cosmic_opt.errors import SpecError
+
+ROW: dict[str, Any] = {
+    "id": "own",
+    "source": "own",
+    "model": "llama3-8b",
+    "dims": {
+        "hidden": 4096,
+        "layers": 32,
+        "heads": 32,
+        "kv_heads": 8,
+        "ffn": 14336,
+        "gated_mlp": True,
+        "vocab": 128256,
+    },
+    "batch": 16,
+    "input_tokens": 512,
+    "output_tokens": 512,
+    "tp": 2,
+    "pp": 1,
+    "precision": "fp16/bf16",
+    "gpu": "H100-80GB",
+    "gpus": 2,
+    "engine": "vLLM",
+    "metric": "batch_latency_s",
+    "value": 4.0,
+}
+EXPERTS = {**ROW["dims"], "experts": 8, "top_k": 2}
+
+
+@cache
+def shipped() -> ValidationReport:
+    return validate_file(data_root() / "benchmarks" / "data" / "inference.json")
+
+
+def rows(kind: str, folds: tuple[int, ...], gpus: tuple[str, ...] = (), *, primary: bool = True) -> list[ValidationRow]:
+    return [
+        row
+        for row in shipped().rows
+        if row.facts is not None and row.error is not None and row.facts.fold in folds
+        if kind in row.facts.kind and (row.facts.primary or not primary)
+        if not gpus or row.facts.gpu in gpus
+    ]
+
+
+def predicted(**change: Any) -> float:
+    value = predict_inference(ROW | change).predicted
+    assert value is not None
+    return value
+
+
+def test_a_row_is_predicted_in_its_own_metric() -> None:
+    latency = predicted()
+    assert predicted(metric="output_tokens_per_s_total") == pytest.approx(16 * 512 / latency)
+    assert predicted(metric="output_tokens_per_s_per_gpu") == pytest.approx(16 * 512 / latency / 2)
+    assert predicted(metric="ms_per_token_throughput") == pytest.approx(1e3 * latency / (16 * 512))
+    assert predicted(metric="prefill_time_s") < latency
+
+
+def test_a_batch_the_engine_chooses_is_the_saturated_one() -> None:
+    outcome = predict_inference(ROW | {"batch": "engine-chosen", "metric": "output_tokens_per_s_total"})
+    assert outcome.group == "inference, vllm, saturated"
+    assert outcome.predicted is not None
+    assert outcome.predicted > predicted(metric="output_tokens_per_s_total")
+
+
+def test_the_power_of_a_board_is_not_predicted_and_the_row_says_why() -> None:
+    report = validate([ROW | {"metric": "average_power_w"}])
+    assert report.rows[0].predicted is None
+    assert NO_POWER in str(report.rows[0].note)
+
+
+@pytest.mark.parametrize(
+    ("gpu", "engine", "expected"),
+    [
+        ("H100-80GB", "vLLM", "vllm"),
+        ("MI300X", "vLLM", "vllm-rocm"),
+        ("H100-80GB", "TensorRT-LLM", "tensorrt-llm"),
+        ("H100-80GB", "TensorRT-LLM v1.0", "tensorrt-llm-2025"),
+        ("Gaudi2", "Deepspeed", "deepspeed-gaudi"),
+    ],
+)
+def test_engine_and_device_name_the_software(gpu: str, engine: str, expected: str) -> None:
+    assert read_row(ROW | {"gpu": gpu, "engine": engine}).setup.engine.name == expected
+
+
+def test_the_stated_links_replace_the_devices() -> None:
+    fabric = read_row(ROW | {"network": {"scale_up_bytes_per_s": 1e11}}).setup.device.fabric
+    assert fabric is not None
+    assert fabric.link_bytes_per_s == 1e11
+
+
+def test_an_experts_width_is_the_rows_ffn() -> None:
+    experts = read_row(ROW | {"dims": EXPERTS}).setup.model.experts
+    assert experts is not None
+    assert (experts.count, experts.top_k, experts.ffn) == (8, 2, 14336)
+
+
+def test_a_short_prompt_without_a_length_is_assumed() -> None:
+    row = {key: value for key, value in ROW.items() if key not in ("input_tokens", "output_tokens")}
+    job = read_row(row | {"new_tokens": 100, "prompt": "short"})
+    assert (job.requests.prompt, job.requests.output) == (SHORT_PROMPT, 100)
+    assert any("only called short" in each for each in job.assumed)
+
+
+@pytest.mark.parametrize(
+    ("change", "assumption"),
+    [
+        ({"batch": 4096, "input_tokens": 4096}, "exceed the stated memory"),
+        ({"tp": 1, "pp": 2}, "a pipeline with a batch"),
+        ({"gpu": "A100-80GB", "precision": "Weight = fp16, KV Cache = fp8"}, "converted in software"),
+        ({"engine": "Deepspeed-MII"}, "only ranks count"),
+        ({"gpu": "MI300X"}, "only ranks count"),
+        ({"notes": "output length 1024 assumed for the end latency"}, "output length is assumed"),
+    ],
+)
+def test_a_row_that_leaves_something_open_is_secondary(change: dict[str, Any], assumption: str) -> None:
+    outcome = predict_inference(ROW | change)
+    assert not outcome.primary
+    assert assumption in str(outcome.note)
+
+
+def test_a_row_that_states_everything_is_primary() -> None:
+    assert predict_inference(ROW).primary
+
+
+def test_a_rule_reads_fields_and_never_the_value() -> None:
+    for value in (1e-9, 1e9, None):
+        assert predict_inference(ROW | {"value": value, "source": "other"}) == predict_inference(ROW)
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        ({"gpu": "H900"}, "unknown device"),
+        ({"engine": "vLMM"}, "unknown engine"),
+        ({"engine": "deepspeed-zero"}, "not modelled"),
+        ({"precision": "fp9"}, "unknown precision"),
+        ({"metric": "joules"}, "unknown metric"),
+        ({"dims": None}, "dimensions are missing"),
+        ({"gpus": 3}, "make 2 GPUs, not 3"),
+        ({"batch": 0}, "'batch' is 0"),
+        ({"batch": None}, "'batch' is None"),
+        ({"input_tokens": -5}, "'input_tokens' is -5"),
+        ({"output_tokens": 1.5}, "'output_tokens' is 1.5"),
+        ({"network": {"scale_up_bytes_per_s": "fast"}}, "'scale_up_bytes_per_s' is 'fast'"),
+        ({"network": {"scale_up_bytes_per_s": True}}, "'scale_up_bytes_per_s' is True"),
+        ({"gpu": "A100-80GB", "precision": "fp8"}, "no matrix peak"),
+    ],
+)
+def test_a_row_that_makes_no_sense_is_refused(change: dict[str, Any], message: str) -> None:
+    with pytest.raises(SpecError, match=message):
+        predict_inference(ROW | change)
+
+
+def test_no_shipped_row_is_silently_skipped() -> None:
+    assert len(shipped().rows) == 872
+    missing = [row for row in shipped().rows if row.predicted is None]
+    assert len(missing) == 33
+    assert all(row.note for row in missing)
+
+
+NVIDIA = ("a100-40", "a100-80", "h100-sxm", "gh200")
+
+
+def test_latencies_on_nvidia_are_as_close_as_documented() -> None:
+    found = rows("vllm", (2,), NVIDIA) + rows("tensorrt-llm", (2,), NVIDIA)
+    errors = errors_of([row for row in found if row.facts is not None and row.facts.metric.endswith("_s")])
+    assert errors is not None
+    assert errors.rows > 140
+    assert errors.absolute < 0.05
+    assert errors.p90 < 0.14
+
+
+def test_saturated_throughput_is_as_close_as_documented() -> None:
+    errors = errors_of(rows("saturated", (2,)))
+    assert errors is not None
+    assert errors.absolute < 0.09
+    assert errors.p90 < 0.21
+
+
+def test_rows_on_mi300x_are_ranked_right() -> None:
+    for folds in ((0, 1), (2,)):
+        found = rows("vllm-rocm", folds, ("mi300x",), primary=False)
+        errors = errors_of(found)
+        assert errors is not None
+        assert errors.rank is not None
+        assert errors.rank >= 0.95
+
+
+def test_predictions_lie_in_their_interval_about_nine_times_in_ten() -> None:
+    inside = []
+    for row in rows("vllm", (2,), ("h100-sxm", "a100-40")):
+        low, high = (float(part) for part in str(row.note).split("; ")[1].removesuffix(" s").split(" to "))
+        assert row.measured is not None
+        inside.append(low <= row.measured <= high)
+    assert 0.85 < np.mean(inside) <= 1

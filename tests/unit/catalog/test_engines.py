@@ -1,0 +1,79 @@
+"""Inference engines and number formats, by name and from a user's file."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from cosmic_opt.catalog.engines import engine_names, load_engine, load_number_format
+from cosmic_opt.catalog.store import data_root
+from cosmic_opt.errors import SpecError
+from cosmic_opt.workloads.engine import share_on
+
+SHIPPED = data_root() / "instances" / "_engines" / "vllm.yaml"
+
+
+@pytest.mark.parametrize("name", engine_names())
+def test_every_shipped_engine_loads_under_its_own_name_and_states_its_sources(name: str) -> None:
+    assert load_engine(name).name == name
+    sources = (SHIPPED.parent / f"{name}.yaml").read_text(encoding="utf-8").partition("\nsource:")[2]
+    for part in ("host", "attention", "memory", "kernels", "expert_rows", "weight_only_fraction", "overlaps_stages"):
+        assert f"\n  {part}: " in sources
+
+
+def test_times_and_sizes_are_read_with_their_units() -> None:
+    engine = load_engine("vllm")
+    assert engine.host.step_s == pytest.approx(1.4e-3)
+    assert engine.kernel_s == pytest.approx(2.5e-6)
+    assert engine.attention.head_bytes_per_s == 150e9
+    assert engine.memory.workspace_bytes == 1e9
+
+
+def test_the_longest_prefix_of_a_device_names_its_share() -> None:
+    shares = {"mi300": 0.3, "mi300x-oam": 0.4}
+    assert share_on(shares, "mi300x") == 0.3
+    assert share_on(shares, "mi300x-oam-2") == 0.4
+    assert share_on(shares, "h100") is None
+
+
+def test_an_unknown_engine_is_refused_with_the_nearest_names() -> None:
+    with pytest.raises(SpecError, match="tensorrt-llm"):
+        load_engine("tensorrt")
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "message"),
+    [
+        ("elementwise_fraction: 0.7", "elementwise_fraction: fast", "not a number"),
+        ("elementwise_fraction: 0.7", "elementwise_fraction: -1", "not a number of zero or more"),
+        ("elementwise_fraction: 0.7", "elementwise_fraction: 0", "elementwise_fraction is 0"),
+        ("elementwise_fraction: 0.7\n", "", "is missing"),
+        ("grouped_reads: 1.8", "grouped_reads: 0", "grouped_reads is 0"),
+        ("matmul_share: {}", "matmul_share: {h100: 0}", "matmul_share is 0"),
+        ("block_tokens: 16", "block_tokens: 0", "0"),
+        ("head_rate: 150 GB/s", "head_rate: 0 GB/s", "not positive"),
+        ("step: 1.4 ms", "step: -1 ms", "-1 ms"),
+        ("step: 1.4 ms", "step: 1.4 ms, stop: 1 ms", "unknown key"),
+        ("schema: cosmic-opt/engine@1", "schema: cosmic-opt/device@1", "expected|device@1"),
+    ],
+)
+def test_a_damaged_engine_is_refused(tmp_path: Path, old: str, new: str, message: str) -> None:
+    text = SHIPPED.read_text(encoding="utf-8")
+    assert old in text
+    file = tmp_path / "own.yaml"
+    file.write_text(text.replace(old, new, 1), encoding="utf-8")
+    with pytest.raises(SpecError, match=message) as refusal:
+        load_engine(str(file))
+    assert refusal.value.where is not None
+    assert refusal.value.where.file is not None
+
+
+def test_a_format_is_found_in_any_case() -> None:
+    fp4 = load_number_format("FP4")
+    assert (fp4.compute, fp4.weight_bytes, fp4.cache_bytes) == ("fp4", 0.5625, 1)
+
+
+def test_an_unknown_format_is_refused() -> None:
+    with pytest.raises(SpecError, match="fp8"):
+        load_number_format("fp9")

@@ -1,0 +1,280 @@
+"""Prefill, decode, batches, saturation and pools: mechanisms that must hold whatever the constants are."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import replace
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from cosmic_opt.errors import SpecError
+from cosmic_opt.simulation.calibrated.decode import decode_attention_s, decode_terms, host_s
+from cosmic_opt.simulation.calibrated.disaggregated import disaggregated, transfer_s
+from cosmic_opt.simulation.calibrated.prefill import prefill_terms
+from cosmic_opt.simulation.calibrated.serving import (
+    CHAT,
+    QUESTION_ANSWERING,
+    Requests,
+    admitted,
+    batch_terms,
+    cosmic_terms,
+    saturated,
+    steady_state,
+    total_s,
+    waves,
+)
+from cosmic_opt.simulation.calibrated.serving_job import ServingDesigns, ServingSetup
+from tests.unit.simulation.calibrated.servers import LATENT, LLAMA_8B, LLAMA_70B, MIXTRAL, server
+
+ONE = ServingDesigns.of()
+REQUESTS = Requests(prompt=1024, output=256)
+ENGINES = ["vllm", "tensorrt-llm", "tensorrt-llm-2025", "deepspeed-mii"]
+
+
+def step(setup: ServingSetup, batch: float = 8, context: float = 1024, **degrees: float) -> float:
+    return float(total_s(decode_terms(setup, ServingDesigns.of(batch=batch, **degrees), context))[0])
+
+
+def with_bandwidth(setup: ServingSetup, factor: float) -> ServingSetup:
+    device = replace(setup.device, memory_bytes_per_s=factor * setup.device.memory_bytes_per_s)
+    return replace(setup, device=device)
+
+
+@settings(derandomize=True, deadline=None, max_examples=40)
+@given(
+    engine=st.sampled_from(ENGINES),
+    model=st.sampled_from([LLAMA_8B, MIXTRAL, LATENT]),
+    batch=st.integers(1, 512),
+    context=st.integers(1, 100_000),
+    factor=st.floats(1, 4),
+)
+def test_more_memory_bandwidth_never_slows_a_decode_step(
+    engine: str, model: object, batch: int, context: int, factor: float
+) -> None:
+    setup = server(model, engine=engine)  # type: ignore[arg-type]
+    slow, fast = step(setup, batch, context), step(with_bandwidth(setup, factor), batch, context)
+    assert fast <= slow * (1 + 1e-12)
+
+
+@pytest.mark.parametrize("engine", ENGINES)
+@pytest.mark.parametrize("model", [LLAMA_8B, MIXTRAL])
+def test_a_larger_batch_that_fits_never_lowers_throughput(engine: str, model: object) -> None:
+    setup = server(model, engine=engine)  # type: ignore[arg-type]
+    designs = ServingDesigns.of(tp=4, batch=2.0 ** np.arange(9))
+    rate = steady_state(setup, designs, REQUESTS).output_tokens_per_s
+    assert np.all(np.diff(rate) >= -1e-9 * rate[1:])
+
+
+@settings(derandomize=True, deadline=None, max_examples=30)
+@given(batch=st.integers(1, 128), context=st.integers(1, 50_000), more=st.integers(1, 50_000))
+def test_a_longer_context_never_shortens_a_step(batch: int, context: int, more: int) -> None:
+    assert step(server(), batch, context) <= step(server(), batch, context + more)
+
+
+def test_tp_beyond_the_domain_is_slower() -> None:
+    inside = step(server(LLAMA_70B), tp=8)
+    assert step(server(LLAMA_70B, gpus_per_node=4), tp=8) > inside
+
+
+def test_the_host_costs_a_step_its_sequences_and_a_meeting() -> None:
+    setup = server()
+    host = setup.engine.host
+    times = host_s(setup, ServingDesigns.of(tp=[1, 2], batch=10))
+    assert times.tolist() == pytest.approx(
+        [host.step_s + 10 * host.sequence_s, host.step_s + 10 * host.sequence_s + host.tensor_s]
+    )
+
+
+def test_attention_of_many_sequences_reads_the_cache_at_the_memorys_rate() -> None:
+    setup = server(replace(LLAMA_8B, kv_heads=32))
+    device = setup.device
+    expected = 64 * 4096 * 2 * 2 * 32 * 128 / (device.attention.decode_memory_fraction * device.memory_bytes_per_s)
+    time = decode_attention_s(setup, ONE, np.array([64.0]), np.array([4096.0]))
+    assert time - setup.engine.attention.launch_s == pytest.approx(expected)
+
+
+def test_one_sequence_waits_for_the_block_that_reads_its_head() -> None:
+    setup = server(engine="tensorrt-llm")
+    expected = 8192 * 2 * 2 * 128 / setup.engine.attention.head_bytes_per_s
+    time = decode_attention_s(setup, ONE, np.array([1.0]), np.array([8192.0]))
+    assert time - setup.engine.attention.launch_s == pytest.approx(expected)
+
+
+def test_query_heads_that_share_keys_read_them_at_most_as_often_as_the_group_is_large() -> None:
+    pair, four = (
+        decode_attention_s(server(replace(LLAMA_8B, kv_heads=heads), engine="vllm-rocm"), ONE, *many)
+        for heads in (16, 8)
+        for many in [(np.array([64.0]), np.array([4096.0]))]
+    )
+    assert pair == pytest.approx(four)
+
+
+def test_a_short_prompt_prefills_at_the_memorys_rate_and_a_long_one_at_the_chips() -> None:
+    setup = server()
+    weights = 2 * (LLAMA_8B.parameters() - LLAMA_8B.head_parameters)
+    short = float(total_s(prefill_terms(setup, ONE, 1))[0])
+    assert short > weights / setup.device.memory_bytes_per_s
+    flops = 2 * (LLAMA_8B.parameters() - 2 * LLAMA_8B.head_parameters) * 16384
+    long = float(total_s(prefill_terms(setup, ServingDesigns.of(batch=16), 1024))[0])
+    assert 0.5 < flops / (long * setup.device.peak("fp16")) < 0.8
+
+
+@pytest.mark.parametrize("model", [LLAMA_8B, LLAMA_70B, MIXTRAL, LATENT])
+def test_every_term_is_a_time(model: object) -> None:
+    setup = server(model, gpu="b200")  # type: ignore[arg-type]
+    designs = ServingDesigns.of(tp=[1, 2, 4], pp=[1, 2, 1], ep=[1, 1, 2], batch=[1, 8, 64])
+    for terms in (decode_terms(setup, designs, 2048), prefill_terms(setup, designs, 2048)):
+        assert all(np.all(np.isfinite(each)) and np.all(each >= 0) for each in terms.values())
+
+
+def test_many_designs_are_what_each_is_alone() -> None:
+    setup = server(MIXTRAL)
+    tp, batch = [1, 2, 4, 8], [1, 3, 50, 700]
+    many = total_s(batch_terms(setup, ServingDesigns.of(tp=tp, batch=batch), REQUESTS))
+    alone = [
+        total_s(batch_terms(setup, ServingDesigns.of(tp=t, batch=b), REQUESTS))[0]
+        for t, b in zip(tp, batch, strict=True)
+    ]
+    assert many.tolist() == pytest.approx(alone)
+
+
+def test_a_batch_is_its_prefill_and_a_step_for_each_further_token() -> None:
+    setup, designs = server(), ServingDesigns.of(batch=4)
+    prefill = total_s(prefill_terms(setup, designs, REQUESTS.prompt))
+    decode = total_s(decode_terms(setup, designs, REQUESTS.mean_context))
+    assert total_s(batch_terms(setup, designs, REQUESTS)) == pytest.approx(prefill + 255 * decode)
+
+
+def test_one_token_of_output_is_the_prefill_alone() -> None:
+    terms = batch_terms(server(), ONE, Requests(512, 1))
+    assert total_s(terms) == terms["prefill"]
+
+
+def test_a_batch_that_does_not_fit_runs_in_whole_waves_and_a_rest() -> None:
+    setup = server(LLAMA_70B, gpu="h100-sxm", engine="tensorrt-llm")
+    designs, requests = ServingDesigns.of(tp=2, batch=200), Requests(2000, 2000)
+    fit = int(admitted(setup, designs, requests)[0])
+    assert 1 < fit < 200
+    cut = waves(setup, designs, requests)
+    assert (cut.full[0], cut.rest[0]) == divmod(200, fit)
+    whole = total_s(batch_terms(setup, designs.with_batch(fit), requests))
+    rest = total_s(batch_terms(setup, designs.with_batch(200 % fit), requests))
+    assert total_s(batch_terms(setup, designs, requests)) == pytest.approx(200 // fit * whole + rest)
+
+
+def test_a_saturated_server_holds_the_largest_batch_that_is_admitted() -> None:
+    setup, designs = server(), ServingDesigns.of(tp=2)
+    state = saturated(setup, designs, REQUESTS)
+    assert state.batch == admitted(setup, designs, REQUESTS)
+    assert state.output_tokens_per_s == pytest.approx(state.batch / state.output_token_s)
+    assert state.output_tokens_per_s_per_gpu == pytest.approx(state.output_tokens_per_s / 2)
+    assert total_s(state.terms) == pytest.approx(256 * state.output_token_s)
+
+
+def test_an_engine_serves_no_more_sequences_than_its_own_limit() -> None:
+    assert admitted(server(gpu="b200"), ServingDesigns.of(tp=8), Requests(1, 1)) == 256
+
+
+def test_a_model_that_does_not_fit_has_no_rate() -> None:
+    state = saturated(server(LLAMA_70B), ONE, REQUESTS)
+    assert (state.batch[0], state.output_tokens_per_s[0]) == (0, 0)
+
+
+def test_replicas_multiply_the_rate_and_nothing_else() -> None:
+    one, four = (steady_state(server(), ServingDesigns.of(dp=dp, batch=8), REQUESTS) for dp in (1, 4))
+    assert four.output_tokens_per_s == 4 * one.output_tokens_per_s
+    assert four.output_tokens_per_s_per_gpu == one.output_tokens_per_s_per_gpu
+    assert (four.first_token_s, four.output_token_s) == (one.first_token_s, one.output_token_s)
+
+
+def test_a_larger_batch_makes_each_token_wait_longer() -> None:
+    state = steady_state(server(), ServingDesigns.of(batch=[1, 8, 64]), REQUESTS)
+    assert np.all(np.diff(state.output_token_s) > 0)
+    assert np.all(np.diff(state.first_token_s) > 0)
+
+
+def test_cosmics_jobs_decode_at_its_contexts() -> None:
+    assert (QUESTION_ANSWERING.mean_context, CHAT.mean_context) == (1100, 3500)
+    setup, designs = server(LLAMA_70B), ServingDesigns.of(tp=8, batch=16)
+    terms = cosmic_terms(setup, designs, CHAT)
+    prefill = total_s(prefill_terms(setup, designs, 3000))
+    assert total_s(terms) == pytest.approx(prefill + 1000 * total_s(decode_terms(setup, designs, 3500)))
+
+
+def test_a_pipeline_without_overlap_takes_as_long_as_its_stages_together() -> None:
+    setup = server(LLAMA_70B)
+    whole = decode_terms(setup, ServingDesigns.of(batch=8), 1024)
+    piped = decode_terms(setup, ServingDesigns.of(batch=8, pp=4), 1024)
+    assert total_s(piped) == pytest.approx(total_s(whole) + piped["sends"])
+
+
+def test_overlapped_stages_serve_more_than_stages_in_turn() -> None:
+    designs = ServingDesigns.of(pp=4, batch=64)
+    engine = server().engine
+    turn = steady_state(server(LLAMA_70B), designs, REQUESTS)
+    overlap = replace(server(LLAMA_70B), engine=replace(engine, overlaps_stages=True))
+    together = steady_state(overlap, designs, REQUESTS)
+    assert together.output_tokens_per_s > turn.output_tokens_per_s
+
+
+def test_pools_serve_what_the_slower_one_does() -> None:
+    setup = server(LLAMA_70B)
+    prefill, decode = ServingDesigns.of(tp=4, dp=[1, 8]), ServingDesigns.of(tp=4, batch=32)
+    pools = disaggregated(setup, prefill, setup, decode, REQUESTS)
+    assert np.all(np.maximum(pools.prefill_share, pools.decode_share) == pytest.approx(1.0))
+    assert np.all(np.minimum(pools.prefill_share, pools.decode_share) > 0)
+    gpus = prefill.gpus + decode.gpus
+    assert pools.output_tokens_per_s_per_gpu.tolist() == pytest.approx((pools.requests_per_s * 256 / gpus).tolist())
+
+
+def test_in_a_pool_no_prefill_interrupts_a_step() -> None:
+    setup, designs = server(LLAMA_70B), ServingDesigns.of(tp=4, batch=32)
+    pools = disaggregated(setup, ServingDesigns.of(tp=4), setup, designs, REQUESTS)
+    assert pools.output_token_s < steady_state(setup, designs, REQUESTS).output_token_s
+
+
+def test_the_cache_of_a_prompt_crosses_the_network_once() -> None:
+    setup = server()
+    fabric = setup.device.fabric
+    assert fabric is not None
+    size = 1024 * 2 * 2 * 8 * 128 * 32
+    expected = fabric.inter_node_s + size / (fabric.nic_bytes_per_s * fabric.nic_efficiency)
+    assert transfer_s(setup, ONE, REQUESTS) == pytest.approx(expected)
+    assert transfer_s(replace(setup, device=replace(setup.device)), ServingDesigns.of(tp=4), REQUESTS) < expected
+
+
+def test_pools_of_different_models_share_no_cache() -> None:
+    with pytest.raises(SpecError, match="cannot share a cache"):
+        disaggregated(server(), ONE, server(LLAMA_70B), ONE, REQUESTS)
+
+
+def test_a_device_without_a_fabric_sends_no_cache() -> None:
+    setup = server()
+    with pytest.raises(SpecError, match="has no fabric"):
+        transfer_s(replace(setup, device=replace(setup.device, fabric=None)), ONE, REQUESTS)
+
+
+@pytest.mark.parametrize("field", ["prompt", "output"])
+def test_requests_have_tokens(field: str) -> None:
+    with pytest.raises(SpecError, match=f"{field} is 0"):
+        Requests(**{"prompt": 1, "output": 1, field: 0})
+
+
+def test_degrees_and_batches_start_at_one() -> None:
+    with pytest.raises(SpecError, match="tp is below 1"):
+        ServingDesigns.of(tp=0)
+    with pytest.raises(SpecError, match="batch is below 1"):
+        ServingDesigns.of(batch=math.nan)
+
+
+def test_a_format_the_device_cannot_multiply_is_refused() -> None:
+    with pytest.raises(SpecError, match="no matrix peak"):
+        server(gpu="a100-80", numbers="fp8")
+
+
+def test_a_domain_of_no_gpus_is_refused() -> None:
+    with pytest.raises(SpecError, match="gpus_per_node is 0"):
+        server(gpus_per_node=0)

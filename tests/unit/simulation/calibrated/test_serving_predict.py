@@ -1,0 +1,102 @@
+"""What a serving prediction says about itself."""
+
+from __future__ import annotations
+
+import pytest
+
+from cosmic_opt.catalog.stacks import load_accuracy
+from cosmic_opt.errors import SpecError
+from cosmic_opt.simulation.calibrated.serving import Requests, total_s
+from cosmic_opt.simulation.calibrated.serving import batch_terms as terms_of
+from cosmic_opt.simulation.calibrated.serving_job import ServingDesigns
+from cosmic_opt.simulation.calibrated.serving_predict import (
+    RULED,
+    ServingPrediction,
+    predict_batch,
+    predict_prefill,
+    predict_saturated,
+)
+from tests.unit.simulation.calibrated.servers import LLAMA_70B, MIXTRAL, server
+
+ACCURACY = load_accuracy("inference")
+REQUESTS = Requests(prompt=1024, output=256)
+
+
+def batch(setup=None, **degrees: int) -> ServingPrediction:  # type: ignore[no-untyped-def]
+    return predict_batch(setup or server(), ServingDesigns.of(**degrees), REQUESTS, ACCURACY)
+
+
+@pytest.mark.parametrize("predict", [predict_batch, predict_prefill, predict_saturated])
+@pytest.mark.parametrize("model", [LLAMA_70B, MIXTRAL])
+def test_terms_sum_to_the_time_exactly(predict, model) -> None:  # type: ignore[no-untyped-def]
+    prediction = predict(server(model), ServingDesigns.of(tp=4, batch=16), REQUESTS, ACCURACY)
+    assert sum(prediction.terms.values()) == prediction.seconds
+    low, high = prediction.interval
+    assert low < prediction.seconds < high
+
+
+def test_the_prediction_of_a_batch_is_its_terms() -> None:
+    assert batch(batch=4).seconds == total_s(terms_of(server(), ServingDesigns.of(batch=4), REQUESTS))[0]
+
+
+def test_the_interval_is_the_groups_p90() -> None:
+    prediction = batch()
+    p90 = ACCURACY.p90["vllm h100-sxm"]
+    assert prediction.group == "vllm h100-sxm"
+    assert prediction.interval == (prediction.seconds / (1 + p90), prediction.seconds / (1 - p90))
+
+
+def test_an_unmeasured_group_has_the_widest_interval() -> None:
+    assert batch(server(gpu="b300")).interval[0] == pytest.approx(
+        batch(server(gpu="b300")).seconds / (1 + ACCURACY.p90["other"])
+    )
+
+
+def test_the_dominant_hidden_input_follows_the_terms() -> None:
+    short = predict_batch(server(), ServingDesigns.of(batch=64), Requests(128, 128), ACCURACY)
+    assert short.hidden_input == "engine release"
+    long = predict_batch(server(), ServingDesigns.of(batch=16), Requests(30_000, 100), ACCURACY)
+    assert long.hidden_input == "attention generation"
+    prompt = predict_prefill(server(), ServingDesigns.of(batch=16), Requests(1024, 1), ACCURACY)
+    assert prompt.hidden_input == "kernel library"
+
+
+def test_every_term_is_ruled_by_some_hidden_input() -> None:
+    ruled = {term for terms in RULED.values() for term in terms}
+    assert ruled == set(batch(server(MIXTRAL), tp=2).terms)
+
+
+@pytest.mark.parametrize(
+    ("gpu", "degrees", "requests", "reason"),
+    [
+        ("gh200", {}, REQUESTS, "gemm constants of gh200 are another device's"),
+        ("b300", {}, REQUESTS, "no measured inference on b300"),
+        ("h100-sxm", {"tp": 8, "dp": 2}, REQUESTS, "more than 8 GPUs"),
+        ("h100-sxm", {}, Requests(100_000, 1), "contexts longer than 22,000 tokens"),
+        ("h100-sxm", {"batch": 4096}, REQUESTS, "runs in waves"),
+    ],
+)
+def test_what_lies_outside_the_measured_range_is_said(
+    gpu: str, degrees: dict[str, int], requests: Requests, reason: str
+) -> None:
+    found = predict_batch(server(gpu=gpu), ServingDesigns.of(**degrees), requests, ACCURACY).extrapolates
+    assert any(reason in each for each in found)
+
+
+def test_a_small_job_on_a_measured_device_extrapolates_nothing() -> None:
+    assert batch(batch=8).extrapolates == ()
+
+
+def test_weights_beyond_the_memory_are_said() -> None:
+    found = batch(server(LLAMA_70B)).extrapolates
+    assert "the weights exceed the device's memory" in found
+
+
+def test_a_saturated_server_of_a_model_that_does_not_fit_is_refused() -> None:
+    with pytest.raises(SpecError, match="no sequence fits"):
+        predict_saturated(server(LLAMA_70B), ServingDesigns.of(), REQUESTS, ACCURACY)
+
+
+def test_a_prediction_is_of_one_design() -> None:
+    with pytest.raises(SpecError, match="2 designs"):
+        predict_batch(server(), ServingDesigns.of(tp=[1, 2]), REQUESTS, ACCURACY)
