@@ -13,8 +13,8 @@ import numpy as np
 from cosmic_opt.catalog.hardware import load_device
 from cosmic_opt.catalog.stacks import load_recipe, load_stack
 from cosmic_opt.simulation.calibrated.job import Recompute, TrainingDesigns, TrainingSetup
-from cosmic_opt.simulation.calibrated.memory import footprint
 from cosmic_opt.simulation.calibrated.step import step_time
+from cosmic_opt.workloads.footprint import footprint
 from cosmic_opt.workloads.language_model import LanguageModel
 
 LLAMA_405B = LanguageModel(

@@ -7,6 +7,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+import numpy as np
+
 from cosmic_opt.analysis.validation.kinds import Row, number, text, whole
 from cosmic_opt.catalog.hardware import load_device
 from cosmic_opt.catalog.stacks import load_recipe, load_stack
@@ -16,6 +18,8 @@ from cosmic_opt.simulation.calibrated.memory import implied_recompute
 from cosmic_opt.system.hardware import Device
 from cosmic_opt.workloads.language_model import Experts, LanguageModel, LatentAttention
 from cosmic_opt.workloads.stack import Stack
+from cosmic_opt.workloads.training import RECOMPUTE
+from cosmic_opt.workloads.training_designs import named_recompute
 
 RECIPES = {
     "amp_bf16": "bf16",
@@ -32,8 +36,6 @@ SHARED_NIC_SHARE = 0.75
 """A stated rate per GPU below this share of the device's own network card means that GPUs share cards."""
 FUSED_EXPERTS_RELEASE, FUSED_EXPERTS_STACK = "26.06", "megatron-te-2026"
 UNNAMED_STACKS, DEFAULT_STACK = (None, "other"), "megatron-te-2025"
-SAVED_OPERATORS = {"elementwise": 1.0, "matmul": 0.5, "collectives": 0.5}
-"""Operator-level recompute saves every second product, attention and reductions; the rest runs again."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -205,14 +207,9 @@ def _recompute(row: Row, setup: TrainingSetup, designs: TrainingDesigns) -> tupl
     """Return what is run again, and whether the row states it; what is not stated is implied by memory."""
     stated = str(row.get("recompute"))
     known = "recalled" not in stated
-    if stated.startswith("full"):
-        return Recompute.of(1.0), known
-    if stated.startswith("selective"):
-        if setup.stack.selective == "operators":
-            return Recompute.of(0.0, **SAVED_OPERATORS), known
-        return Recompute.of(0.0, attention=1), known
-    if stated.startswith("none"):
-        return Recompute.of(0.0), known
+    for name in RECOMPUTE:
+        if stated.startswith(name):
+            return named_recompute(np.array(name), setup.stack.selective), known
     return implied_recompute(setup, designs), False
 
 

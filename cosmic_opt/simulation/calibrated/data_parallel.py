@@ -4,31 +4,20 @@ from __future__ import annotations
 
 import numpy as np
 
-from cosmic_opt.simulation.calibrated.groups import group_s, weight_shards
+from cosmic_opt.simulation.calibrated.groups import group_s
 from cosmic_opt.simulation.calibrated.job import FloatArray, TrainingDesigns, TrainingSetup
-from cosmic_opt.simulation.calibrated.pipeline import Stages, most_layers
+from cosmic_opt.simulation.calibrated.pipeline import Stages
+from cosmic_opt.workloads.footprint import (
+    WEIGHT_BYTES,
+    expert_copies,
+    layer_parameters,
+    most_layers,
+    table_parameters,
+    weight_shards,
+)
 
-WEIGHT_BYTES = 2
 OPTIMIZER_BYTES = 34
 """Adam in mixed precision per owned parameter: read gradient, master weight and two moments, write them back."""
-
-
-def layer_parameters(setup: TrainingSetup, designs: TrainingDesigns) -> tuple[FloatArray, FloatArray]:
-    """Return the weights of one layer on one rank: (those split over tp, routed experts split over ep)."""
-    model = setup.model
-    dense = (model.attention_parameters + model.dense_mlp_parameters) / designs.tp
-    return dense, model.expert_parameters / designs.ep
-
-
-def table_parameters(setup: TrainingSetup, designs: TrainingDesigns) -> FloatArray:
-    """Return the weights of embedding and head on an end stage; a single stage holds both unless they are tied."""
-    both = 1.0 if setup.model.tied_embeddings else 2.0
-    return np.asarray(setup.model.head_parameters / designs.tp * np.where(designs.pp == 1, both, 1.0))
-
-
-def expert_copies(designs: TrainingDesigns) -> FloatArray:
-    """Return the ranks that hold the same experts: dp * cp * tp / ep."""
-    return np.asarray(np.maximum(designs.dp * designs.cp * designs.tp / designs.ep, 1.0))
 
 
 def is_sharded(designs: TrainingDesigns) -> FloatArray:
@@ -74,8 +63,8 @@ def gradient_s(setup: TrainingSetup, designs: TrainingDesigns, stages: Stages) -
     last micro-batch, or under an interleaved schedule behind min(m, pp) of them, where a share stays exposed.
     """
     layers = most_layers(setup.model.layers, designs)
-    dense, expert = (layers * share for share in layer_parameters(setup, designs))
-    dense = dense + table_parameters(setup, designs)
+    dense, expert = (layers * share for share in layer_parameters(setup.model, designs))
+    dense = dense + table_parameters(setup.model, designs)
     groups = [(dense, weight_shards(designs), designs.tp)]
     if setup.model.experts is not None:
         groups.append((expert, expert_copies(designs), designs.ep))
@@ -97,10 +86,10 @@ def gradient_s(setup: TrainingSetup, designs: TrainingDesigns, stages: Stages) -
 
 def optimizer_s(setup: TrainingSetup, designs: TrainingDesigns) -> FloatArray:
     """Return the optimizer step: its traffic over the parameters a rank owns, and the host's launches."""
-    dense, expert = layer_parameters(setup, designs)
+    dense, expert = layer_parameters(setup.model, designs)
     layers = most_layers(setup.model.layers, designs)
     sharded = designs.zero_stage >= 1
-    held = layers * dense + table_parameters(setup, designs)
+    held = layers * dense + table_parameters(setup.model, designs)
     owned = held / np.where(sharded, weight_shards(designs), 1.0)
     owned = owned + layers * expert / np.where(sharded, expert_copies(designs), 1.0)
     unscale = setup.stack.unscale_bytes if setup.recipe.name == "fp16" else 0.0

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from cosmic_opt.simulation.calibrated.job import FloatArray, TrainingDesigns, TrainingSetup
+from cosmic_opt.simulation.calibrated.job import FloatArray, TrainingSetup
 from cosmic_opt.system.hardware import collective_s
 from cosmic_opt.system.hardware.collective import wire_bytes
 
@@ -79,8 +79,3 @@ def send_s(setup: TrainingSetup, distance: FloatArray, gpus: FloatArray, size: F
         nic_bytes_per_s=setup.nic_bytes_per_s,
         gpus_per_node=local,
     )
-
-
-def weight_shards(designs: TrainingDesigns) -> FloatArray:
-    """Return the ranks that share one copy of the weights: dp * cp."""
-    return np.asarray(designs.dp * designs.cp)

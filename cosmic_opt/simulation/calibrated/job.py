@@ -2,18 +2,16 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field, fields, replace
-from typing import Self
-
-import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from dataclasses import dataclass, field, replace
 
 from cosmic_opt.errors import SpecError, Where, nearest
 from cosmic_opt.system.hardware import Device
 from cosmic_opt.workloads.language_model import LanguageModel
 from cosmic_opt.workloads.stack import CONTEXT_SCHEDULES, Recipe, Stack
+from cosmic_opt.workloads.training_designs import FloatArray, Recompute, TrainingDesigns
 
-FloatArray = NDArray[np.float64]
+__all__ = ["PIPELINES", "FloatArray", "Recompute", "Terms", "TrainingDesigns", "TrainingSetup"]
+
 Terms = dict[str, FloatArray]
 
 PIPELINES = ("1f1b", "gpipe", "zero_bubble")
@@ -97,105 +95,3 @@ def _sustained(device: Device) -> Device:
     relative = {name: device.sustained_fraction(name) / fraction for name in device.peak_flop_per_s}
     tile = replace(device.gemm.tile, efficiency=fraction, throttle=0.0)
     return replace(device, gemm=replace(device.gemm, relative=relative, tile=tile))
-
-
-@dataclass(frozen=True, slots=True)
-class Recompute:
-    """Shares of forward work that backward runs again, per design; 0 nothing, 1 all of it.
-
-    `layers` is the share of layers whose whole forward runs again, collectives included. In the other layers
-    `attention`, `elementwise`, `matmul` and `collectives` (of tensor parallelism) are the shares of these alone.
-    """
-
-    layers: FloatArray
-    attention: FloatArray
-    elementwise: FloatArray
-    matmul: FloatArray
-    collectives: FloatArray
-
-    @classmethod
-    def of(
-        cls,
-        layers: ArrayLike = 0.0,
-        *,
-        attention: float = 0,
-        elementwise: float = 0,
-        matmul: float = 0,
-        collectives: float = 0,
-    ) -> Self:
-        """Broadcast the shares to the shape of `layers`."""
-        shape = np.asarray(layers, dtype=float)
-        shares = (attention, elementwise, matmul, collectives)
-        return cls(shape, *(np.full(shape.shape, share, dtype=float) for share in shares))
-
-
-@dataclass(frozen=True, slots=True)
-class TrainingDesigns:
-    """How the job is cut: one array entry per design.
-
-    Attributes:
-        dp, tp, pp, cp: Parallel degrees; `ep` (expert parallel) lies inside dp * cp * tp.
-        interleave: Virtual pipeline stages per stage.
-        micro_batch: Sequences of one micro-batch on one rank group.
-        zero_stage: 0 to 3: what is sharded over dp * cp; 3 is fully sharded data parallel.
-        recompute: What backward runs again.
-    """
-
-    dp: FloatArray
-    tp: FloatArray
-    pp: FloatArray
-    cp: FloatArray
-    ep: FloatArray
-    interleave: FloatArray
-    micro_batch: FloatArray
-    zero_stage: FloatArray
-    recompute: Recompute
-
-    @classmethod
-    def of(
-        cls,
-        *,
-        dp: ArrayLike = 1,
-        tp: ArrayLike = 1,
-        pp: ArrayLike = 1,
-        cp: ArrayLike = 1,
-        ep: ArrayLike = 1,
-        interleave: ArrayLike = 1,
-        micro_batch: ArrayLike = 1,
-        zero_stage: ArrayLike = 0,
-        recompute: Recompute | None = None,
-    ) -> Self:
-        """Broadcast scalars and arrays to one length.
-
-        Raises:
-            SpecError: a degree or the micro-batch is below 1.
-        """
-        names = tuple(each.name for each in fields(cls) if each.name != "recompute")
-        columns = (dp, tp, pp, cp, ep, interleave, micro_batch, zero_stage)
-        for name, column in zip(names, columns, strict=True):
-            if name != "zero_stage" and np.any(np.asarray(column) < 1):
-                raise SpecError(f"{name} is below 1", where=Where(key=name), hint="a degree is at least 1")
-        again = recompute or Recompute.of(0.0)
-        shares = (again.layers, again.attention, again.elementwise, again.matmul, again.collectives)
-        every = (np.atleast_1d(np.asarray(column, dtype=float)) for column in (*columns, *shares))
-        arrays = np.broadcast_arrays(*every)
-        shared = Recompute(*arrays[len(columns) :])
-        return cls(**dict(zip(names, arrays, strict=False)), recompute=shared)
-
-    def with_recompute(self, recompute: Recompute) -> Self:
-        """Return the designs with another recompute choice."""
-        shares = (np.broadcast_to(getattr(recompute, each.name), self.tp.shape) for each in fields(Recompute))
-        return replace(self, recompute=Recompute(*shares))
-
-    @property
-    def gpus(self) -> FloatArray:
-        """GPUs of each design."""
-        return np.asarray(self.dp * self.tp * self.pp * self.cp)
-
-    def micro_batches(self, setup: TrainingSetup) -> FloatArray:
-        """Micro-batches of one step on one pipeline."""
-        return np.asarray(np.ceil(setup.global_batch / (self.dp * self.micro_batch)))
-
-    def tokens(self, setup: TrainingSetup) -> FloatArray:
-        """Tokens of one micro-batch on one rank."""
-        return np.asarray(self.micro_batch * setup.sequence / self.cp)

@@ -8,6 +8,7 @@ import numpy as np
 
 from cosmic_opt.simulation.calibrated.job import FloatArray, TrainingDesigns, TrainingSetup
 from cosmic_opt.simulation.calibrated.work import Work
+from cosmic_opt.workloads.footprint import most_layers
 
 ZERO_BUBBLE_SHARE = 1 / 3
 """Bubble of ZB-H1 over 1F1B's when forward and the two halves of backward take equal time (Qi 2023, Table 2)."""
@@ -29,11 +30,6 @@ class Stages:
     has_embedding: FloatArray
     bubble_s: FloatArray
     longest_s: FloatArray
-
-
-def most_layers(layers: int, designs: TrainingDesigns) -> FloatArray:
-    """Return the layers of a full stage: every virtual stage gets equally many slots, rounded up."""
-    return np.asarray(np.ceil(layers / (designs.pp * designs.interleave)) * designs.interleave)
 
 
 def end_layers(layers: int, designs: TrainingDesigns) -> tuple[FloatArray, FloatArray]:

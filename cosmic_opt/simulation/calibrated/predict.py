@@ -9,8 +9,8 @@ import numpy as np
 
 from cosmic_opt.errors import SpecError
 from cosmic_opt.simulation.calibrated.job import TrainingDesigns, TrainingSetup
-from cosmic_opt.simulation.calibrated.memory import Footprint, footprint
 from cosmic_opt.simulation.calibrated.step import step_time
+from cosmic_opt.workloads.footprint import Footprint, footprint
 from cosmic_opt.workloads.stack import Accuracy
 
 UNKNOWN_GROUP = "other"

@@ -11,15 +11,14 @@ from cosmic_opt.simulation.calibrated.communication import stage_exchange_s
 from cosmic_opt.simulation.calibrated.data_parallel import (
     gradient_s,
     is_sharded,
-    layer_parameters,
     optimizer_s,
     sharded_exposed_s,
     single_nic_s,
-    table_parameters,
 )
 from cosmic_opt.simulation.calibrated.job import FloatArray, Terms, TrainingDesigns, TrainingSetup
 from cosmic_opt.simulation.calibrated.pipeline import Stages, schedule
 from cosmic_opt.simulation.calibrated.work import Work, micro_batch_work
+from cosmic_opt.workloads.footprint import layer_parameters, table_parameters
 
 STRAGGLER_GPUS = 512
 
@@ -68,11 +67,13 @@ def _weights(
         per_micro_batch = single_nic_s(setup, designs)
     elif np.any(sharded):
         whole, head = work.whole_layer, work.head
-        dense, expert = layer_parameters(setup, designs)
+        dense, expert = layer_parameters(setup.model, designs)
         unit = sharded_exposed_s(
             setup, designs, whole.forward_s, whole.backward_s + work.recompute_s + work.host_s, dense + expert
         )
-        ends = sharded_exposed_s(setup, designs, head.forward_s, head.backward_s, table_parameters(setup, designs))
+        ends = sharded_exposed_s(
+            setup, designs, head.forward_s, head.backward_s, table_parameters(setup.model, designs)
+        )
         per_micro_batch = setup.model.layers * unit + ends
     sharding = np.where(sharded, designs.micro_batches(setup) * per_micro_batch, 0.0)
     return sharding, np.where(sharded, 0.0, gradient_s(setup, designs, stages))

@@ -6,15 +6,12 @@ import pytest
 
 from cosmic_opt.simulation.calibrated.job import Recompute, TrainingDesigns
 from cosmic_opt.simulation.calibrated.memory import (
-    WORKSPACE_BYTES,
     first_stage_states_bytes,
-    footprint,
     implied_recompute,
-    in_flight,
-    layer_activation_bytes,
     published_activation_bytes,
     published_states_bytes,
 )
+from cosmic_opt.workloads.footprint import WORKSPACE_BYTES, footprint, in_flight, layer_activation_bytes
 from tests.unit.simulation.calibrated.jobs import GPT_175B, LLAMA_8B, setup
 
 GIB = 2**30

@@ -7,7 +7,6 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from cosmic_opt.simulation.calibrated.data_parallel import expert_copies, layer_parameters
 from cosmic_opt.simulation.calibrated.job import TrainingDesigns
 from cosmic_opt.simulation.calibrated.layer import Pass, activation_bytes
 from cosmic_opt.simulation.calibrated.moe import (
@@ -19,6 +18,7 @@ from cosmic_opt.simulation.calibrated.moe import (
     routed_tokens,
 )
 from cosmic_opt.simulation.calibrated.step import step_time
+from cosmic_opt.workloads.footprint import expert_copies, layer_parameters
 from tests.unit.simulation.calibrated.jobs import QWEN_30B, setup
 
 JOB = setup(QWEN_30B)
@@ -57,7 +57,7 @@ def test_a_limit_on_nodes_never_adds_traffic() -> None:
 def test_expert_weights_are_held_by_dp_cp_tp_over_ep_ranks() -> None:
     designs = TrainingDesigns.of(dp=16, tp=2, cp=2, ep=8)
     assert expert_copies(designs) == 16 * 2 * 2 / 8
-    assert layer_parameters(JOB, designs)[1] == 128 * 3 * 2048 * 768 / 8
+    assert layer_parameters(JOB.model, designs)[1] == 128 * 3 * 2048 * 768 / 8
 
 
 def test_permutation_moves_k_copies_three_times_and_once_when_fused() -> None:

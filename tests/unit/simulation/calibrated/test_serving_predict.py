@@ -55,7 +55,7 @@ def test_an_unmeasured_group_has_the_widest_interval() -> None:
 def test_the_dominant_hidden_input_follows_the_terms() -> None:
     short = predict_batch(server(), ServingDesigns.of(batch=64), Requests(128, 128), ACCURACY)
     assert short.hidden_input == "engine release"
-    long = predict_batch(server(), ServingDesigns.of(batch=16), Requests(30_000, 100), ACCURACY)
+    long = predict_batch(server(), ServingDesigns.of(batch=16), Requests(8000, 2000), ACCURACY)
     assert long.hidden_input == "attention generation"
     prompt = predict_prefill(server(), ServingDesigns.of(batch=16), Requests(1024, 1), ACCURACY)
     assert prompt.hidden_input == "kernel library"

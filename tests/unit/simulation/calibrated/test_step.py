@@ -13,9 +13,9 @@ from cosmic_opt.catalog.hardware import load_device
 from cosmic_opt.catalog.stacks import load_stack
 from cosmic_opt.simulation.calibrated.cells import distinct_cells
 from cosmic_opt.simulation.calibrated.job import Recompute, TrainingDesigns, TrainingSetup
-from cosmic_opt.simulation.calibrated.memory import footprint
 from cosmic_opt.simulation.calibrated.step import step_time
 from cosmic_opt.system.hardware import Device
+from cosmic_opt.workloads.footprint import footprint
 from tests.unit.simulation.calibrated.jobs import GPT_175B, LLAMA_8B, LLAMA_405B, QWEN_30B, setup
 
 POWERS = st.integers(0, 3).map(lambda exponent: 2**exponent)

@@ -1,0 +1,171 @@
+"""Bytes per GPU that a training design needs under a framework's rules, first pipeline stage, experts included."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Protocol
+
+import numpy as np
+from numpy.typing import NDArray
+
+from cosmic_opt.workloads.language_model import LanguageModel
+from cosmic_opt.workloads.stack import Stack
+from cosmic_opt.workloads.training_designs import Batch, FloatArray, TrainingDesigns
+
+WEIGHT_BYTES, GRADIENT_BYTES, ADAM_BYTES = 2, 4, 12
+"""Per parameter in mixed precision: 16-bit weight, fp32 gradient; fp32 copy and two moments (Narayanan 2021, 3.5)."""
+STATE_BYTES = WEIGHT_BYTES + GRADIENT_BYTES + ADAM_BYTES
+LOGIT_BYTES = 6
+"""A logit in 16 bits and its gradient in fp32 (Korthikanti 2022, section 4.3)."""
+ELEMENTWISE_SHARE = 0.4
+"""Share of kept activations that cheap kernels can produce again: norm and activation outputs."""
+WORKSPACE_BYTES = 4e9
+"""Context, communication buffers, allocator slack."""
+
+
+class FootprintJob(Batch, Protocol):
+    """What a footprint depends on besides the designs; `sequence_parallel` may be one flag per design."""
+
+    @property
+    def model(self) -> LanguageModel:
+        """What is trained."""
+
+    @property
+    def stack(self) -> Stack:
+        """The framework."""
+
+    @property
+    def pipeline(self) -> str:
+        """The schedule: gpipe keeps every micro-batch."""
+
+    @property
+    def sequence_parallel(self) -> bool | NDArray[np.bool_]:
+        """Whether norms and residuals are split over tp."""
+
+
+@dataclass(frozen=True, slots=True)
+class Footprint:
+    """Bytes of the first pipeline stage of each design."""
+
+    weights_bytes: FloatArray
+    gradients_bytes: FloatArray
+    optimizer_bytes: FloatArray
+    layers_bytes: FloatArray
+    logits_bytes: FloatArray
+
+    @property
+    def states_bytes(self) -> FloatArray:
+        """Weights, gradients and what Adam keeps."""
+        return np.asarray(self.weights_bytes + self.gradients_bytes + self.optimizer_bytes)
+
+    @property
+    def activations_bytes(self) -> FloatArray:
+        """What backward needs of the layers, and the logits."""
+        return np.asarray(self.layers_bytes + self.logits_bytes)
+
+    @property
+    def total_bytes(self) -> FloatArray:
+        """States, activations and workspace."""
+        return np.asarray(self.states_bytes + self.activations_bytes + WORKSPACE_BYTES)
+
+
+# --- who holds what --------------------------------------------------------------------------------------------
+
+
+def most_layers(layers: int, designs: TrainingDesigns) -> FloatArray:
+    """Return the layers of a full stage: every virtual stage gets equally many slots, rounded up."""
+    return np.asarray(np.ceil(layers / (designs.pp * designs.interleave)) * designs.interleave)
+
+
+def weight_shards(designs: TrainingDesigns) -> FloatArray:
+    """Return the ranks that share one copy of the weights: dp * cp."""
+    return np.asarray(designs.dp * designs.cp)
+
+
+def expert_copies(designs: TrainingDesigns) -> FloatArray:
+    """Return the ranks that hold the same experts: dp * cp * tp / ep."""
+    return np.asarray(np.maximum(designs.dp * designs.cp * designs.tp / designs.ep, 1.0))
+
+
+def layer_parameters(model: LanguageModel, designs: TrainingDesigns) -> tuple[FloatArray, FloatArray]:
+    """Return the weights of one layer on one rank: (those split over tp, routed experts split over ep)."""
+    dense = (model.attention_parameters + model.dense_mlp_parameters) / designs.tp
+    return dense, model.expert_parameters / designs.ep
+
+
+def table_parameters(model: LanguageModel, designs: TrainingDesigns) -> FloatArray:
+    """Return the weights of embedding and head on an end stage; a single stage holds both unless they are tied."""
+    both = 1.0 if model.tied_embeddings else 2.0
+    return np.asarray(model.head_parameters / designs.tp * np.where(designs.pp == 1, both, 1.0))
+
+
+# --- bytes -----------------------------------------------------------------------------------------------------
+
+
+def in_flight(job: FootprintJob, designs: TrainingDesigns) -> FloatArray:
+    """Return micro-batches whose activations the first stage holds at once, in units of its layers.
+
+    1F1B keeps pp, an interleaved schedule pp (1 + (pp - 1) / (pp v)) (Korthikanti 2022, section 4.2.3), GPipe all.
+    """
+    count = designs.micro_batches(job)
+    if job.pipeline == "gpipe":
+        return count
+    more = np.where(designs.interleave > 1, 1 + (designs.pp - 1) / (designs.pp * designs.interleave), 1.0)
+    return np.asarray(np.minimum(count, designs.pp * more))
+
+
+def layer_activation_bytes(job: FootprintJob, designs: TrainingDesigns) -> FloatArray:
+    """Return bytes one layer keeps per micro-batch without recompute.
+
+    Inputs of norms and maps are whole on each tp rank without sequence parallelism; queries, keys, values and the
+    MLP's branches are split. Unfused attention keeps its scores: 5 a s / h per token with dropout (Korthikanti 2022).
+    """
+    model, experts = job.model, job.model.experts
+    whole = (2 * 4 + (2 if model.dropout else 0)) * model.hidden
+    ffn = model.ffn
+    inside = 2 * (2 * model.score_width + model.kv_width)
+    if experts is not None:
+        ffn = experts.top_k * experts.ffn + experts.shared * experts.ffn
+        inside += 2 * 2 * experts.top_k * model.hidden
+    inside += 2 * ffn * (3 if model.gated_mlp else 2)
+    if job.stack.attention.kind == "unfused":
+        inside += (5 if model.dropout else 2) * model.heads * job.sequence
+    return np.asarray(designs.tokens(job) * (whole / _split(job, designs) + inside / designs.tp))
+
+
+def footprint(job: FootprintJob, designs: TrainingDesigns) -> Footprint:
+    """Return the bytes of the first stage under the designs' recompute, embedding included."""
+    layers = most_layers(job.model.layers, designs)
+    kept = layer_activation_bytes(job, designs)
+    again = designs.recompute
+    inputs = 2 * designs.tokens(job) * job.model.hidden / _split(job, designs)
+    partly = kept * (1 - ELEMENTWISE_SHARE * again.elementwise)
+    if job.stack.attention.kind == "unfused":
+        scores = designs.tokens(job) * 5 * job.model.heads * job.sequence / designs.tp
+        partly = partly - again.attention * scores
+    per_layer = again.layers * inputs + (1 - again.layers) * np.maximum(partly, inputs)
+    logits = LOGIT_BYTES * designs.tokens(job) * job.model.vocabulary / designs.tp
+    return Footprint(
+        *_states(job.model, designs),
+        layers_bytes=np.asarray(layers * per_layer * in_flight(job, designs)),
+        logits_bytes=np.where(designs.pp == 1, logits, 0.0),
+    )
+
+
+def _split(job: FootprintJob, designs: TrainingDesigns) -> FloatArray:
+    """Return over how many ranks norms and residuals are split."""
+    return np.where(job.sequence_parallel, designs.tp, 1.0)
+
+
+def _states(model: LanguageModel, designs: TrainingDesigns) -> tuple[FloatArray, FloatArray, FloatArray]:
+    """Return weights, gradients and optimizer states of the first stage, sharded as ZeRO says.
+
+    Stage 1 and 2 shard what Adam keeps (gradients stay whole while micro-batches accumulate), stage 3 everything.
+    """
+    layers = most_layers(model.layers, designs)
+    dense, expert = layer_parameters(model, designs)
+    held, copies = layers * dense + table_parameters(model, designs), weight_shards(designs)
+    held_experts, copies_experts = layers * expert, expert_copies(designs)
+    whole = np.where(designs.zero_stage >= 3, held / copies + held_experts / copies_experts, held + held_experts)
+    adam = np.where(designs.zero_stage >= 1, held / copies + held_experts / copies_experts, held + held_experts)
+    return WEIGHT_BYTES * whole, GRADIENT_BYTES * whole, ADAM_BYTES * adam

@@ -1,0 +1,139 @@
+"""How a training job is cut, with the framework's own knobs: many designs as arrays."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, fields, replace
+from typing import Protocol, Self
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from cosmic_opt.errors import SpecError, Where
+
+FloatArray = NDArray[np.float64]
+
+
+class Batch(Protocol):
+    """What a step processes."""
+
+    @property
+    def sequence(self) -> int:
+        """Tokens of a sequence."""
+
+    @property
+    def global_batch(self) -> int:
+        """Sequences of a step."""
+
+
+@dataclass(frozen=True, slots=True)
+class Recompute:
+    """Shares of forward work that backward runs again, per design; 0 nothing, 1 all of it.
+
+    `layers` is the share of layers whose whole forward runs again, collectives included. In the other layers
+    `attention`, `elementwise`, `matmul` and `collectives` (of tensor parallelism) are the shares of these alone.
+    """
+
+    layers: FloatArray
+    attention: FloatArray
+    elementwise: FloatArray
+    matmul: FloatArray
+    collectives: FloatArray
+
+    @classmethod
+    def of(
+        cls,
+        layers: ArrayLike = 0.0,
+        *,
+        attention: float = 0,
+        elementwise: float = 0,
+        matmul: float = 0,
+        collectives: float = 0,
+    ) -> Self:
+        """Broadcast the shares to the shape of `layers`."""
+        shape = np.asarray(layers, dtype=float)
+        shares = (attention, elementwise, matmul, collectives)
+        return cls(shape, *(np.full(shape.shape, share, dtype=float) for share in shares))
+
+
+@dataclass(frozen=True, slots=True)
+class TrainingDesigns:
+    """How the job is cut: one array entry per design.
+
+    Attributes:
+        dp, tp, pp, cp: Parallel degrees; `ep` (expert parallel) lies inside dp * cp * tp.
+        interleave: Virtual pipeline stages per stage.
+        micro_batch: Sequences of one micro-batch on one rank group.
+        zero_stage: 0 to 3: what is sharded over dp * cp; 3 is fully sharded data parallel.
+        recompute: What backward runs again.
+    """
+
+    dp: FloatArray
+    tp: FloatArray
+    pp: FloatArray
+    cp: FloatArray
+    ep: FloatArray
+    interleave: FloatArray
+    micro_batch: FloatArray
+    zero_stage: FloatArray
+    recompute: Recompute
+
+    @classmethod
+    def of(
+        cls,
+        *,
+        dp: ArrayLike = 1,
+        tp: ArrayLike = 1,
+        pp: ArrayLike = 1,
+        cp: ArrayLike = 1,
+        ep: ArrayLike = 1,
+        interleave: ArrayLike = 1,
+        micro_batch: ArrayLike = 1,
+        zero_stage: ArrayLike = 0,
+        recompute: Recompute | None = None,
+    ) -> Self:
+        """Broadcast scalars and arrays to one length.
+
+        Raises:
+            SpecError: a degree or the micro-batch is below 1.
+        """
+        names = tuple(each.name for each in fields(cls) if each.name != "recompute")
+        columns = (dp, tp, pp, cp, ep, interleave, micro_batch, zero_stage)
+        for name, column in zip(names, columns, strict=True):
+            if name != "zero_stage" and np.any(np.asarray(column) < 1):
+                raise SpecError(f"{name} is below 1", where=Where(key=name), hint="a degree is at least 1")
+        again = recompute or Recompute.of(0.0)
+        shares = (again.layers, again.attention, again.elementwise, again.matmul, again.collectives)
+        every = (np.atleast_1d(np.asarray(column, dtype=float)) for column in (*columns, *shares))
+        arrays = np.broadcast_arrays(*every)
+        shared = Recompute(*arrays[len(columns) :])
+        return cls(**dict(zip(names, arrays, strict=False)), recompute=shared)
+
+    def with_recompute(self, recompute: Recompute) -> Self:
+        """Return the designs with another recompute choice."""
+        shares = (np.broadcast_to(getattr(recompute, each.name), self.tp.shape) for each in fields(Recompute))
+        return replace(self, recompute=Recompute(*shares))
+
+    @property
+    def gpus(self) -> FloatArray:
+        """GPUs of each design."""
+        return np.asarray(self.dp * self.tp * self.pp * self.cp)
+
+    def micro_batches(self, job: Batch) -> FloatArray:
+        """Micro-batches of one step on one pipeline."""
+        return np.asarray(np.ceil(job.global_batch / (self.dp * self.micro_batch)))
+
+    def tokens(self, job: Batch) -> FloatArray:
+        """Tokens of one micro-batch on one rank."""
+        return np.asarray(self.micro_batch * job.sequence / self.cp)
+
+
+SAVED_OPERATORS = {"elementwise": 1.0, "matmul": 0.5, "collectives": 0.5}
+"""Operator-level recompute saves every second product, attention and reductions; the rest runs again."""
+
+
+def named_recompute(names: NDArray[np.str_], selective: str) -> Recompute:
+    """Return what "none", "selective" and "full" run again; `selective` is the stack's meaning of the second."""
+    chosen, nothing = (names == "selective").astype(float), np.zeros(names.shape)
+    shares = SAVED_OPERATORS if selective == "operators" else {"attention": 1.0}
+    parts = {name: shares.get(name, 0.0) * chosen for name in ("attention", "elementwise", "matmul", "collectives")}
+    return Recompute(np.where(names == "full", 1.0, nothing), **parts)
