@@ -10,10 +10,12 @@ from cosmic_opt.interop.astra_sim import (
     read_system,
 )
 from cosmic_opt.interop.chakra import read_trace, write_trace
+from cosmic_opt.interop.layer_table import read_layer_table
 from cosmic_opt.interop.trace_folder import read_workload, write_workload
 
 __all__ = [
     "read_communicator_groups",
+    "read_layer_table",
     "read_machine",
     "read_network",
     "read_remote_memory",
