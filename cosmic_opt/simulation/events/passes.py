@@ -1,6 +1,6 @@
 """Passes of a stage as streams of operations: what blocks stands in the compute stream, what overlaps beside it.
 
-A stage has three streams. Gathers and reductions of data parallelism are one communicator: they take turns. A gather
+Gathers and reductions of data parallelism are one communicator: they take turns. A gather
 is issued when its pass begins, a reduction when its bucket's gradients are there, each bucket's work waits for its
 weights, and a send holds its stage until the message is out.
 """
@@ -14,9 +14,9 @@ from cosmic_opt.simulation.events.lower import Lowered
 from cosmic_opt.simulation.events.program import Call, Op, Program, Stream
 from cosmic_opt.workloads.graph import EMBEDDING, Bucket, Communication, Compute, Node, Stage, TrainingGraph
 
-COMPUTE, GATHER, REDUCE = 0, 1, 2
-STREAMS = ("compute", "weight gathers", "gradient reductions")
-"""The streams of one stage; the last two share a lane."""
+COMPUTE, GATHER, REDUCE, ARRIVAL = 0, 1, 2, 3
+STREAMS = ("compute", "weight gathers", "gradient reductions", "arrival of the input")
+"""The streams of one stage; gathers and reductions share a lane."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -74,7 +74,8 @@ class Builder:
         for place, stream in enumerate(self.streams):
             stage, kind = divmod(place, len(STREAMS))
             ops = tuple(Op(name, ticks, call, self._position(wait, firsts)) for name, ticks, call, wait in stream)
-            found.append(Stream(STREAMS[kind], len(STREAMS) * stage + min(kind, GATHER), ops))
+            lane = GATHER if kind == REDUCE else kind
+            found.append(Stream(STREAMS[kind], len(STREAMS) * stage + lane, ops))
         dimensions = self.lowered.dimensions
         calls = tuple(_moved(call, stage * dimensions) for stage in range(self.stages) for call in self.lowered.calls)
         return Program(self.stages * dimensions, calls, tuple(found))

@@ -21,7 +21,7 @@ import numpy as np
 
 from cosmic_opt.simulation.analytical.layout import TERMS, Term, Whole
 from cosmic_opt.simulation.events.lower import Lowered
-from cosmic_opt.simulation.events.passes import COMPUTE, Builder, Traffic, add_pass, data_traffic, traffic_of
+from cosmic_opt.simulation.events.passes import ARRIVAL, Builder, Traffic, add_pass, data_traffic, traffic_of
 from cosmic_opt.simulation.events.pipeline import run_pipeline
 from cosmic_opt.simulation.events.program import IntArray, Program
 from cosmic_opt.simulation.events.replay import Replay, run_program
@@ -166,7 +166,7 @@ class StepSimulation:
     def first_forward(self, stage: Stage, arrival: int) -> Program:
         """Return the first forward pass of a stage whose input arrives at `arrival` ticks, from the step's begin."""
         builder = Builder(self.lowered)
-        builder.add(0, COMPUTE, WAIT, ticks=arrival, key="arrival")
+        builder.add(0, ARRIVAL, WAIT, ticks=arrival, key="arrival")
         add_pass(builder, self.graph, stage, True, 0, traffic_of(self.graph, True, 0), arrival="arrival")
         return builder.program()
 
