@@ -20,6 +20,7 @@ from concurrent.futures import (
 from dataclasses import dataclass
 from functools import lru_cache
 from multiprocessing import get_context
+from threading import Lock
 from typing import Protocol, TypeVar
 
 from cosmic_opt.catalog.bind import bind
@@ -64,10 +65,8 @@ class Threads:
         if self.workers == 1 or len(tasks) <= 1:
             yield from (task.run(self.worker) for task in tasks)
             return
-        first, *rest = tasks
-        yield first.run(self.worker)  # makes what all share, once
         with ThreadPoolExecutor(self.workers) as pool:
-            yield from _in_order(lambda task: pool.submit(task.run, self.worker), rest, self.workers)
+            yield from _in_order(lambda task: pool.submit(task.run, self.worker), tasks, self.workers)
 
 
 @dataclass(frozen=True)
@@ -107,9 +106,7 @@ class Remote:
             yield from (task.run(self.worker) for task in tasks)
             return
         try:
-            yield from _in_order(
-                lambda task: self.executor.submit(run_task, self.recipe, task), list(tasks), self.workers
-            )
+            yield from _in_order(lambda task: self.executor.submit(run_task, self.recipe, task), tasks, self.workers)
         except self.lost as error:
             raise LimitError(
                 f"the workers are gone: {type(error).__name__}: {error}",
@@ -135,7 +132,12 @@ def process_pool(workers: int) -> ProcessPoolExecutor:
 
 def run_task(recipe: bytes, task: Task[Result]) -> Result:
     """Run a task in the process of a worker."""
-    return task.run(_worker(recipe))
+    with _MAKING:
+        worker = _worker(recipe)
+    return task.run(worker)
+
+
+_MAKING = Lock()
 
 
 @lru_cache(maxsize=2)

@@ -7,8 +7,8 @@ once, or whether an earlier run has left its result (`search.study`).
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
-from functools import cached_property
+from dataclasses import dataclass, field
+from threading import Lock
 from typing import NamedTuple, Protocol, TypeVar
 
 import numpy as np
@@ -31,23 +31,28 @@ Result_co = TypeVar("Result_co", covariant=True)
 
 @dataclass
 class Worker:
-    """A problem, ready to work on; the search space is made when first needed."""
+    """A problem, ready for any number of threads to work on; the search space is made once, when first needed."""
 
     parameter_set: ParameterSet
     scorer: Scorer
     limit_ticks: int
     make_space: Callable[[], Space]
+    _made: Bounding | None = None
+    _making: Lock = field(default_factory=Lock)
 
-    @cached_property
+    @property
     def bounding(self) -> Bounding:
         """The regions as the compiled kernel sees them.
 
         Raises:
             LimitError: too many structural combinations.
         """
-        bounding = Bounding(self.make_space(), self.scorer.simulator, self.scorer.objective)
-        bounding.prepare()
-        return bounding
+        with self._making:
+            if self._made is None:
+                bounding = Bounding(self.make_space(), self.scorer.simulator, self.scorer.objective)
+                bounding.prepare()
+                self._made = bounding
+            return self._made
 
 
 def worker_of(instance: BoundInstance, model: LoweredModel) -> Worker:
