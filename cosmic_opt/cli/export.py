@@ -13,6 +13,7 @@ from cosmic_opt.cli.design_file import read_design
 from cosmic_opt.cli.exits import DONE, INFEASIBLE
 from cosmic_opt.cli.options import Request, problem_command
 from cosmic_opt.errors import SpecError, Where, nearest
+from cosmic_opt.interop.astra_sim_binary import astra_sim_time_ns, configured_binary
 from cosmic_opt.interop.export import Exported, astra_sim_run, export_astra_sim
 from cosmic_opt.interop.export_readme import COMMAND
 from cosmic_opt.psa.parameter_set import DesignBatch
@@ -31,10 +32,14 @@ def export(
         str | None,
         typer.Option("--design", metavar="FILE", help="JSON or YAML, '-' for stdin; default: the instance's own."),
     ] = None,
+    run: Annotated[
+        bool, typer.Option("--run", help="Also run ASTRA-sim ($COSMIC_OPT_ASTRA_SIM) on it, and report both times.")
+    ] = False,
 ) -> int:
     """Write one design as a complete run of another tool. A design that breaks a rule is refused."""
     if format_ not in FORMATS:
         raise SpecError(f"unknown format {format_!r}", where=Where("--format"), hint=nearest(format_, FORMATS))
+    binary = configured_binary() if run else None
     problem, batch = read_design(request.problem, design)
     keys: dict[str, object] = {"name": problem.instance.name, "design": next(designs_keys(batch)), "format": format_}
     broken = problem.violations(batch)
@@ -44,8 +49,9 @@ def export(
         request.output.result("export", keys, text)
         return INFEASIBLE
     done = FORMATS[format_](problem, batch, to)
-    keys |= {"folder": str(to), **_keys(done), "violations": []}
-    request.output.result("export", keys, f"{request.title}\n\n{_text(done, to)}")
+    measured = None if binary is None else astra_sim_time_ns(binary, to, done.npus)
+    keys |= {"folder": str(to), **_keys(done), "astra_sim_time_ns": measured, "violations": []}
+    request.output.result("export", keys, f"{request.title}\n\n{_text(done, to, measured)}")
     return DONE
 
 
@@ -68,7 +74,7 @@ def _keys(done: Exported) -> dict[str, object]:
     }
 
 
-def _text(done: Exported, folder: Path) -> str:
+def _text(done: Exported, folder: Path, measured_ns: int | None) -> str:
     expected = "not known: the run is too large to be replayed here"
     if done.time_ns is not None:
         expected = f"{show_seconds(done.time_ns / 1e9)} ({done.time_ns:,} ns)"
@@ -76,6 +82,7 @@ def _text(done: Exported, folder: Path) -> str:
         f"wrote {folder}: {done.npus:,} traces, {done.operations:,} operations, "
         f"{show(done.trace_bytes, Unit.BYTES)}, {done.groups:,} communicator groups",
         f"ASTRA-sim will report: {expected}",
+        *([] if measured_ns is None else [f"ASTRA-sim reports: {measured_ns:,} ns"]),
         "run there:",
         "  " + " \\\n    ".join(COMMAND),
         *(["what it does not express (README.md has the rest):"] if done.notes else []),

@@ -1,0 +1,81 @@
+"""A configured ASTRA-sim is run on an export, and only what every NPU reports counts."""
+
+from __future__ import annotations
+
+import subprocess
+from pathlib import Path
+
+import pytest
+
+from cosmic_opt.errors import LimitError, SpecError
+from cosmic_opt.interop import astra_sim_binary
+from cosmic_opt.interop.astra_sim_binary import VARIABLE, astra_sim_time_ns, configured_binary
+from tests.unit.cli.running import run
+from tests.unit.interop.exporting import problem
+
+
+def program(folder: Path, *lines: str) -> Path:
+    """Write a program that stands in for ASTRA-sim."""
+    path = folder / "astra"
+    path.write_text("\n".join(["#!/bin/sh", *lines]) + "\n")
+    path.chmod(0o755)
+    return path
+
+
+def finishing(npus: int) -> list[str]:
+    return [f"echo '[workload] [info] sys[{npu}] finished, {100 + npu} cycles, exposed 1'" for npu in range(npus)]
+
+
+def test_the_last_npu_counts_whatever_the_exit_code(tmp_path: Path) -> None:
+    assert astra_sim_time_ns(program(tmp_path, *finishing(4), "exit 139"), tmp_path, 4) == 103
+
+
+def test_it_runs_in_the_folder_of_the_run_with_its_files(tmp_path: Path) -> None:
+    (tmp_path / "run").mkdir()
+    binary = program(tmp_path, 'echo "$@" > asked', *finishing(1))
+    astra_sim_time_ns(binary, tmp_path / "run", 1)
+    asked = (tmp_path / "run" / "asked").read_text()
+    assert "--system-configuration=system.json" in asked
+
+
+def test_an_npu_that_does_not_finish_is_an_error_even_with_exit_code_0(tmp_path: Path) -> None:
+    with pytest.raises(SpecError, match="2 of 4 NPUs finished") as caught:
+        astra_sim_time_ns(program(tmp_path, *finishing(2), "echo deadlock"), tmp_path, 4)
+    assert "deadlock" in str(caught.value)
+
+
+def test_a_program_that_cannot_start_or_end_is_an_error(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (tmp_path / "broken").write_bytes(b"\x7fELF")
+    (tmp_path / "broken").chmod(0o755)
+    with pytest.raises(SpecError, match="cannot be started"):
+        astra_sim_time_ns(tmp_path / "broken", tmp_path, 1)
+
+    def late(*_: object, **__: object) -> None:
+        raise subprocess.TimeoutExpired("astra", 1)
+
+    monkeypatch.setattr(astra_sim_binary.subprocess, "run", late)
+    with pytest.raises(LimitError, match="longer than"):
+        astra_sim_time_ns(tmp_path / "broken", tmp_path, 1)
+
+
+@pytest.mark.parametrize("named", ["", "nowhere", "."])
+def test_without_a_program_the_variable_is_named(named: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv(VARIABLE, named)
+    with pytest.raises(SpecError, match=VARIABLE):
+        configured_binary()
+
+
+def test_export_reports_both_times(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv(VARIABLE, str(program(tmp_path, *finishing(16))))
+    done = run("export", problem(tmp_path).source, "--to", str(tmp_path / "run"), "--run", "--json")
+    assert done.code == 0, done.err
+    assert done.keys["astra_sim_time_ns"] == 115
+    assert done.keys["time_ns"] > 0
+
+
+def test_export_asks_for_the_program_before_it_writes(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv(VARIABLE, raising=False)
+    done = run("export", problem(tmp_path).source, "--to", str(tmp_path / "run"), "--run")
+    assert done.code == 2
+    assert VARIABLE in done.err
+    assert not (tmp_path / "run").exists()
