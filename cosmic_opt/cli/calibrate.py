@@ -4,11 +4,10 @@ from __future__ import annotations
 
 import hashlib
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from cosmic_opt.analysis.calibration import Calibration, calibrate, read_rows, refine
 from cosmic_opt.catalog.hardware import load_device
 from cosmic_opt.catalog.measurements import read_measurements
 from cosmic_opt.cli.exits import DONE
@@ -16,9 +15,10 @@ from cosmic_opt.cli.files import check_target, require_file, whole_file
 from cosmic_opt.cli.options import Command, Json, Quiet
 from cosmic_opt.cli.output import Output
 from cosmic_opt.errors import SpecError, Where
-from cosmic_opt.reporting.calibrations import calibration_keys, calibration_text
-from cosmic_opt.reporting.device_file import device_file
 from cosmic_opt.system.hardware import Device
+
+if TYPE_CHECKING:
+    from cosmic_opt.analysis.calibration import Calibration
 
 SUFFIXES = (".yaml", ".yml")
 DIGEST = 12
@@ -38,6 +38,8 @@ def run_calibrate(
     quiet: Quiet = False,
 ) -> int:
     """Fit a device's few physical constants to measured rows, and print errors before and after."""
+    from cosmic_opt.reporting.calibrations import calibration_keys, calibration_text  # scipy takes a second to load
+
     output = Output(as_json, quiet)
     if device.endswith(SUFFIXES):
         raise SpecError("a file cannot be refined again", where=Where("--device"), hint="name the shipped device")
@@ -65,7 +67,10 @@ def add(app: typer.Typer) -> None:
 
 def _fit(start: Device, rows: Path | None, steps: Path | None) -> tuple[list[Calibration], str]:
     """Return the fits in their order (kernels first, then steps), and what the device file says of its origin."""
-    device, results, origins = start, list[Calibration](), list[str]()
+    from cosmic_opt.analysis.calibration import calibrate, read_rows, refine
+
+    device, origins = start, list[str]()
+    results: list[Calibration] = []
     if rows is not None:
         measured = read_rows(read_measurements(rows), device, where=Where(str(rows)))
         results.append(calibrate(device, measured))
@@ -85,6 +90,8 @@ def _named(path: Path) -> str:
 
 
 def _write(out: Path, results: list[Calibration], provenance: str) -> None:
+    from cosmic_opt.reporting.device_file import device_file
+
     fitted = [change.constant for result in results for change in result.changes]
     errors = [error for result in results for error in result.errors]
     with whole_file(out) as file:

@@ -3,19 +3,18 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-import cosmic_opt.interop  # noqa: F401 - enters the reader of traces
-from cosmic_opt.analysis.validation import ValidationReport, shipped_files, validate_files
 from cosmic_opt.cli.exits import DONE
 from cosmic_opt.cli.files import check_target, require_file, whole_file
 from cosmic_opt.cli.options import Command, Json, Quiet
 from cosmic_opt.cli.output import Output
 from cosmic_opt.errors import SpecError, Where
-from cosmic_opt.reporting.validation_page import validation_page
-from cosmic_opt.reporting.validations import validation_keys, validation_text
+
+if TYPE_CHECKING:
+    from cosmic_opt.analysis.validation import ValidationReport
 
 PAGE = (".html",)
 HTML = Where("--html")
@@ -39,6 +38,9 @@ def validation(
     quiet: Quiet = False,
 ) -> int:
     """Predict every row of a file of reference numbers, and print the errors."""
+    from cosmic_opt.analysis.validation import shipped_files, validate_files
+    from cosmic_opt.reporting.validations import validation_keys, validation_text
+
     output = Output(as_json, quiet)
     if rows is not None:
         require_file(rows, "--rows")
@@ -54,6 +56,8 @@ def validation(
 
 
 def _write_page(path: Path, report: ValidationReport, output: Output) -> None:
+    from cosmic_opt.reporting.validation_page import validation_page
+
     with whole_file(path, where=HTML) as file:
         file.write(validation_page(report))
     output.log(f"wrote {path}")
