@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
 
+from cosmic_opt.catalog.calibrated import Calibrated, calibrated_of
 from cosmic_opt.catalog.columns import FROM_DIMENSION, BoundColumns, bind_columns
 from cosmic_opt.catalog.data import JOB, SYSTEM, WORKLOAD, read_setting
 from cosmic_opt.catalog.edits import Edits
@@ -26,6 +27,7 @@ from cosmic_opt.psa.parse import parse_rule
 from cosmic_opt.psa.quantity import Quantity, SimulatedQuantity
 from cosmic_opt.system.npu import Npu
 from cosmic_opt.units import Unit
+from cosmic_opt.workloads.framework_memory import FrameworkJob, framework_memory_quantity
 from cosmic_opt.workloads.placement import ORDER_REPEATS, order_repeats
 from cosmic_opt.workloads.quantities import QUANTITIES
 from cosmic_opt.workloads.transformer import Transformer, from_mapping
@@ -54,6 +56,8 @@ class BoundInstance:
     families: Mapping[str, Family]
     """Every parameter of the model that has an index."""
     edits: Edits
+    calibrated: Calibrated | None = None
+    """What the calibrated model scores with, where the instance names a software stack."""
 
     @property
     def data(self) -> Mapping[str, Value]:
@@ -94,6 +98,7 @@ class _Binding:
             hint = nearest(self.scope, self.spec.model.scopes)
             raise SpecError(f"unknown scope {self.scope!r}", where=Where("--scope"), hint=hint)
         self.workload = self.read_data()
+        self.calibrated = calibrated_of(self.spec, self.workload, self.data, [name for name, _ in self.edits.set])
         self.check_names()
         bound = bind_columns(self.spec, self.edits, self.scope, self.data)
         constraints, quantities = self.constraints(bound)
@@ -115,6 +120,7 @@ class _Binding:
             {name: bound.baseline[name] for name in parameter_set.positions if name in bound.baseline},
             bound.families,
             self.edits,
+            self.calibrated,
         )
 
     @property
@@ -146,7 +152,7 @@ class _Binding:
             if not isinstance(entry.value, str | int | float):
                 raise entry.fail("expected a number, with a unit, or a name")
             self.data[name] = known[name].read(name, entry.value, entry.where)
-        self.data |= changes
+        self.data |= {**self.spec.software, **changes}
         if "global_batch" not in self.data:
             raise SpecError("the job gives no global_batch", where=self.spec.where, hint="job: {global_batch: 2048}")
         return workload
@@ -233,7 +239,12 @@ class _Binding:
         quantities: dict[str, Quantity | SimulatedQuantity] = dict(SIMULATED)
         names = {column.name for column in columns}
         job = {**self.data, "sequence": self.data["seq"]}
-        for name in QUANTITIES:
+        if self.calibrated is not None:
+            own = FrameworkJob(
+                self.calibrated.model, self.calibrated.stack, int(job["sequence"]), int(job["global_batch"])
+            )
+            quantities["memory_per_npu"] = framework_memory_quantity(own, job, names)
+        for name in QUANTITIES if self.calibrated is None else ():
             quantities[name] = QUANTITIES.get(name)(self.workload, job, names)
         known = {*names, *self.data}
         if "bandwidth[0]" in known:

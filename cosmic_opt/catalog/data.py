@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-from cosmic_opt.catalog.instance_file import InstanceSpec
+from cosmic_opt.catalog.calibrated_names import read_software
+from cosmic_opt.catalog.instance_file import SOFTWARE, InstanceSpec
 from cosmic_opt.errors import SpecError, Where, nearest
 from cosmic_opt.psa.domain import Value
 from cosmic_opt.system.collectives import ALGORITHMS
@@ -14,6 +15,7 @@ from cosmic_opt.system.price import SWITCH_LINKS
 from cosmic_opt.system.topology import TOPOLOGIES
 from cosmic_opt.units import Unit, parse
 from cosmic_opt.workloads.placement import ORDERS
+from cosmic_opt.workloads.stack import TENSOR_OVERLAPS
 from cosmic_opt.workloads.training import ATTENTION_KERNELS, RECOMPUTE
 
 LARGEST = 10**18
@@ -66,7 +68,7 @@ SYSTEM: Mapping[str, Datum] = {
 }
 LATENCY = Datum(Unit.TIME, low=0, high=10**15, why="latency of one hop of a dimension")
 KNOBS: Mapping[str, Datum] = {
-    **{name: Datum(high=10**9) for name in ("dp", "tp", "pp", "sp", "chunks", "npus_per_dim")},
+    **{name: Datum(high=10**9) for name in ("dp", "tp", "pp", "sp", "cp", "ep", "chunks", "npus_per_dim")},
     **{
         name: JOB[name]
         for name in (
@@ -85,6 +87,7 @@ KNOBS: Mapping[str, Datum] = {
     "topology": Datum(choices=TOPOLOGIES.names()),
     "algorithm": Datum(choices=ALGORITHMS.names()),
     "multidim": Datum(choices=MULTIDIM),
+    "tensor_overlap": Datum(choices=TENSOR_OVERLAPS),
     "order": Datum(choices=ORDERS),
     "extent": Datum(high=10**9),
 }
@@ -121,9 +124,14 @@ def read_setting(name: str, text: str, spec: InstanceSpec) -> dict[str, Value]:
         return {name: {**JOB, **SYSTEM}[name].read(name, text, where)}
     if name in WORKLOAD:
         return {name: Datum(high=10**9, low=0 if name == "vocabulary" else 1).read(name, text, where)}
+    if name in SOFTWARE:
+        return {name: read_software(name, text, where)}
     latencies = [f"latency[{d}]" for d in range(len(spec.system.dimensions))]
     if name == "latency" or name in latencies:
         value = LATENCY.read(name, text, where)
         return dict.fromkeys(latencies if name == "latency" else [name], value)
-    known = [*JOB, *SYSTEM, *WORKLOAD, "latency", *latencies]
+    bandwidths = [f"bandwidth[{d}]" for d in range(len(spec.system.dimensions))]
+    if name in bandwidths:
+        return {name: Datum(Unit.BYTES_PER_S).read(name, text, where)}
+    known = [*JOB, *SYSTEM, *WORKLOAD, *SOFTWARE, "latency", *latencies, *bandwidths]
     raise SpecError(f"unknown datum {name!r}", where=where, hint=nearest(name, known))

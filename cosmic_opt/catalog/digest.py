@@ -36,6 +36,9 @@ def problem_content(spec: InstanceSpec, instance: BoundInstance) -> str:
         "prices": {tier: asdict(price) for tier, price in (spec.system.prices or {}).items()},
         "objective": instance.objective,
     }
+    if instance.calibrated is not None:
+        own = instance.calibrated
+        content["calibrated"] = [asdict(part) for part in (own.model, own.device, own.stack, own.recipe)]
     return json.dumps(content, sort_keys=True, default=_plain)
 
 

@@ -3,15 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 
+from cosmic_opt.catalog.calibrated_names import own_stack, read_software
 from cosmic_opt.catalog.parts import System, read_system, read_workload
 from cosmic_opt.catalog.store import display, instance_path, model_path, read_text
 from cosmic_opt.errors import SpecError, Where, nearest
 from cosmic_opt.psa.document import Entry, expect_schema, read_yaml
 from cosmic_opt.psa.model_file import ModelSpec, Rule, read_model, read_rules
 
+SOFTWARE = ("stack", "precision")
 OBJECTIVES = ("step_time", "step_time * total_bandwidth", "step_time * network_cost", "throughput")
 
 
@@ -19,7 +21,8 @@ OBJECTIVES = ("step_time", "step_time * total_bandwidth", "step_time * network_c
 class InstanceSpec:
     """An instance as written: parts loaded, numbers not yet bound.
 
-    `data` and `design` keep their entries, since their units are known only once the model is.
+    `data` and `design` keep their entries, since their units are known only once the model is. `software` holds
+    `stack` and `precision` where the file gives them.
     """
 
     name: str
@@ -34,6 +37,7 @@ class InstanceSpec:
     rules: Mapping[str, Rule]
     objective: str
     where: Where
+    software: Mapping[str, str] = field(default_factory=dict)
 
 
 def load_instance(name: str) -> InstanceSpec:
@@ -52,7 +56,7 @@ def read_instance(text: str, path: Path, fallback_name: str = "instance") -> Ins
     expect_schema(root, "instance")
     fields = root.fields(
         required=("schema", "model", "workload", "system", "job"),
-        optional=("name", "why", "source", "data", "design", "scope", "constraints", "objective"),
+        optional=("name", "why", "source", "data", "design", "scope", "constraints", "objective", *SOFTWARE),
     )
     own_model = model_path(fields["model"].text(), path, fields["model"].where)
     model = read_model(read_text(own_model), display(own_model))
@@ -74,7 +78,16 @@ def read_instance(text: str, path: Path, fallback_name: str = "instance") -> Ins
         rules=read_rules(fields["constraints"]) if "constraints" in fields else {},
         objective=objective,
         where=root.where,
+        software=_software(fields, path),
     )
+
+
+def _software(fields: Mapping[str, Entry], path: Path) -> dict[str, str]:
+    """Return the stack and the precision, checked; a user's stack file is found beside the instance."""
+    texts = {name: fields[name].text() for name in SOFTWARE if name in fields}
+    if "stack" in texts:
+        texts["stack"] = own_stack(texts["stack"], path)
+    return {name: read_software(name, text, fields[name].where) for name, text in texts.items()}
 
 
 def _data(fields: Mapping[str, Entry]) -> dict[str, Entry]:

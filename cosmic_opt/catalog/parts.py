@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
-from cosmic_opt.catalog.store import display, read_text, shared_path
+from cosmic_opt.catalog.store import display, read_text, shared_names, shared_path
 from cosmic_opt.errors import SpecError, Where, nearest
 from cosmic_opt.psa.document import Entry, expect_schema, read_yaml
 from cosmic_opt.psa.domain import Value
@@ -27,12 +27,13 @@ COLLECTIVE_SETTINGS = ("scheduling_policy", "chunks", "multidim")
 
 @dataclass(frozen=True)
 class Device:
-    """An NPU's numbers in base units."""
+    """An NPU's numbers in base units; `file` is the user's file it was read from, if any."""
 
     name: str
     peak: int
     memory_bandwidth: int
     memory_capacity: int
+    file: str = ""
 
 
 @dataclass(frozen=True)
@@ -66,14 +67,15 @@ def open_part(kind: str, entry: Entry, beside: Path) -> tuple[Entry, Path]:
 
 def read_device(entry: Entry, beside: Path) -> Device:
     """Return the device that `entry` names or holds."""
-    root, _ = open_part("devices", entry, beside)
+    root, path = open_part("devices", entry, beside)
     fields = root.fields(
         required=("name", "peak", "memory_bandwidth", "memory_capacity"),
         optional=("schema", "source", "aliases", "kernels", "fabric"),
     )
     units = {"peak": Unit.FLOP_PER_S, "memory_bandwidth": Unit.BYTES_PER_S, "memory_capacity": Unit.BYTES}
     numbers = {key: positive(fields[key], unit) for key, unit in units.items()}
-    return Device(fields["name"].text(), numbers["peak"], numbers["memory_bandwidth"], numbers["memory_capacity"])
+    own = isinstance(entry.value, str) and entry.text() not in shared_names("devices")
+    return Device(fields["name"].text(), **numbers, file=str(path) if own else "")
 
 
 def read_system(entry: Entry, beside: Path) -> System:

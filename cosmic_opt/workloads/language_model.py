@@ -8,42 +8,10 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from cosmic_opt.errors import SpecError, Where
+from cosmic_opt.workloads.mixture import Experts, LatentAttention
 from cosmic_opt.workloads.transformer import Transformer
 
-
-@dataclass(frozen=True, slots=True)
-class LatentAttention:
-    """Multi-head latent attention; the defaults are DeepSeek-V3's (arXiv 2412.19437, section 4.2)."""
-
-    query_rank: int = 1536
-    kv_rank: int = 512
-    nope_dim: int = 128
-    rope_dim: int = 64
-    value_dim: int = 128
-
-
-@dataclass(frozen=True, slots=True)
-class Experts:
-    """A mixture-of-experts MLP in place of the dense one.
-
-    Attributes:
-        count: Routed experts of one layer.
-        top_k: Routed experts of one token.
-        ffn: Width of one expert (each is a gated MLP).
-        shared: Experts every token visits.
-        dense_layers: First layers that keep a dense MLP of width `dense_ffn`.
-    """
-
-    count: int
-    top_k: int
-    ffn: int
-    shared: int = 0
-    dense_layers: int = 0
-    dense_ffn: int = 0
-
-    def __post_init__(self) -> None:
-        if not 1 <= self.top_k <= self.count:
-            raise SpecError(f"top_k {self.top_k} of {self.count} experts", hint="1 <= top_k <= count")
+__all__ = ["Experts", "LanguageModel", "LatentAttention", "Matmul", "language_model", "training_flops"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -195,4 +163,22 @@ def language_model(workload: Transformer) -> LanguageModel:
         gated_mlp=workload.gated_mlp,
         dropout=workload.dropout,
         tied_embeddings=workload.tied_embeddings,
+        latent=workload.latent,
+        experts=workload.experts,
     )
+
+
+def training_flops(
+    model: LanguageModel, sequences: float, sequence: int, passes: int, *, causal: bool = False
+) -> float:
+    """Return FLOPs of a step: `passes` through the layers and three through the head.
+
+    96 B s L h^2 (1 + s/6h + V/16Lh) for GPT with full recompute, which is a fourth pass (Narayanan 2021, eq. 3). That
+    counts attention in full, a `causal` model needs half of it. Of routed experts only the ones a token visits count.
+    """
+    tokens = sequences * sequence
+    weights = model.attention_parameters + model.dense_mlp_parameters
+    if model.experts is not None:
+        weights += model.expert_parameters * model.experts.top_k // model.experts.count
+    attention = (1 if causal else 2) * tokens * sequence * (model.score_width + model.value_width)
+    return passes * model.layers * (2 * tokens * weights + attention) + 6 * tokens * model.head_parameters

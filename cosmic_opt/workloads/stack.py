@@ -9,6 +9,8 @@ from cosmic_opt.errors import SpecError, Where, nearest
 
 ATTENTION_KINDS = ("unfused", "flash")
 CONTEXT_SCHEDULES = ("balanced", "ring")
+TENSOR_OVERLAPS = ("none", "user_buffer", "async")
+"""How tensor-parallel collectives may overlap; a stack gives each mode the share that stays exposed."""
 GRADIENT_OVERLAPS = ("none", "window")
 SELECTIVE_MEANINGS = ("attention", "operators")
 
@@ -88,6 +90,8 @@ class Overlap:
 
     def __post_init__(self) -> None:
         _one_of(self.gradient, GRADIENT_OVERLAPS, "overlap.gradient")
+        for mode in self.tensor_exposed:
+            _one_of(mode, TENSOR_OVERLAPS, "overlap.tensor_exposed")
 
 
 @dataclass(frozen=True, slots=True)

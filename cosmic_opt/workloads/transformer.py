@@ -7,6 +7,7 @@ from dataclasses import MISSING, Field, dataclass, fields, replace
 from typing import Any, Literal
 
 from cosmic_opt.errors import SpecError, Where, nearest
+from cosmic_opt.workloads.mixture import Experts, LatentAttention, read_part
 
 NORMS = ("layernorm", "rmsnorm")
 BIASES = ("qkv", "out", "mlp")
@@ -31,6 +32,8 @@ class Transformer:
         positions: Rows of the learned position table; 0 means rotary embeddings of queries and keys.
         biases: Which linear maps have one: "qkv", "out" (attention output), "mlp" (both MLP maps).
         dropout: Residual and attention dropout are trained with, so their masks are kept for backward.
+        experts: A mixture of experts in place of the dense MLP; `latent` attention in place of grouped queries. The
+            closed forms below are those of dense layers; `language_model` has the others.
     """
 
     name: str
@@ -52,6 +55,8 @@ class Transformer:
     patch_size: int = 0
     channels: int = 0
     classes: int = 0
+    experts: Experts | None = None
+    latent: LatentAttention | None = None
 
     def __post_init__(self) -> None:
         _check(self)
@@ -60,6 +65,11 @@ class Transformer:
     def is_vision(self) -> bool:
         """Whether tokens are image patches and the head classifies."""
         return self.patch_size > 0
+
+    @property
+    def is_dense(self) -> bool:
+        """Whether every layer has a dense MLP and plain attention, as the closed forms assume."""
+        return self.experts is None and self.latent is None
 
     @property
     def query_width(self) -> int:
@@ -79,6 +89,7 @@ class Transformer:
     @property
     def layer_matrix_parameters(self) -> int:
         """Elements of the weight matrices of one layer: qkv, attention output, up (and gate), down."""
+        assert self.is_dense, "closed forms are of dense layers"
         attention = self.hidden * (2 * self.query_width + 2 * self.kv_width)
         return attention + self.hidden * self.ffn * (3 if self.gated_mlp else 2)
 
@@ -186,6 +197,8 @@ def from_mapping(data: Mapping[str, Any], where: Where) -> Transformer:
             message, hint = f"unknown key {key!r} of a transformer", nearest(str(key), known)
             raise SpecError(message, where=replace(where, key=str(key)), hint=hint)
     values = {name: _read(data[name], field, where) for name, field in known.items() if name in data}
+    if "experts" in values:
+        _set_dense_width(values, where)
     if "heads" in values:
         values.setdefault("kv_heads", values["heads"])
     heads = max(values.get("heads", 1), 1)
@@ -202,9 +215,21 @@ def from_mapping(data: Mapping[str, Any], where: Where) -> Transformer:
         raise SpecError(error.message, where=replace(where, key=field_key), hint=error.hint) from None
 
 
+def _set_dense_width(values: dict[str, Any], where: Where) -> None:
+    """Give a mixture the width of its dense layers, which may be 0; the file states it once."""
+    width = values["experts"].dense_ffn
+    if values.setdefault("ffn", width) != width:
+        hint = "leave ffn out: experts have their own, dense layers dense_ffn"
+        raise SpecError("a mixture of experts has no other MLP", where=replace(where, key="ffn"), hint=hint)
+
+
 def _read(value: Any, field: Field[Any], where: Where) -> Any:
     """Return one value of the file as the type its field has."""
     where = replace(where, key=field.name)
+    if field.name == "experts":
+        return read_part(Experts, value, where)
+    if field.name == "latent":
+        return read_part(LatentAttention, value, where)
     if field.name == "biases":
         if not isinstance(value, list):
             hint = f"write a list of {', '.join(BIASES)}; [] for none"
@@ -226,7 +251,7 @@ def _read(value: Any, field: Field[Any], where: Where) -> Any:
 def _check(workload: Transformer) -> None:
     """Raise a SpecError with the offending field as key unless the shape makes sense."""
     for field in ("layers", "hidden", "heads", "kv_heads", "head_dim", "ffn", "sequence"):
-        if getattr(workload, field) < 1:
+        if getattr(workload, field) < (field != "ffn" or workload.experts is None):
             raise _error(f"{field} is {getattr(workload, field)}", field, "it must be at least 1")
     if workload.heads % workload.kv_heads:
         message = f"{workload.kv_heads} key-value heads do not divide {workload.heads} heads"
@@ -238,6 +263,11 @@ def _check(workload: Transformer) -> None:
     if 0 < workload.positions < workload.sequence:
         message = f"{workload.positions} learned positions cannot place {workload.sequence} tokens"
         raise _error(message, "positions", f"use at least {workload.sequence}, or 0 for rotary embeddings")
+    if workload.experts is not None and workload.experts.dense_layers >= workload.layers:
+        hint = f"fewer than {workload.layers}"
+        raise _error(f"{workload.experts.dense_layers} dense layers", "experts.dense_layers", hint)
+    if workload.is_vision and not workload.is_dense:
+        raise _error("an image model with experts or latent attention", "experts", "leave them out")
     _check_ends(workload)
 
 

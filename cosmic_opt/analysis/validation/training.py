@@ -7,7 +7,7 @@ from cosmic_opt.analysis.validation.training_rows import TrainingRow, read_row
 from cosmic_opt.catalog.stacks import load_accuracy
 from cosmic_opt.errors import SpecError, nearest
 from cosmic_opt.simulation.calibrated.predict import Prediction, predict
-from cosmic_opt.workloads.language_model import LanguageModel
+from cosmic_opt.workloads.language_model import training_flops
 
 METRICS = (
     *("step_time_s", "tokens_per_s", "tokens_per_s_per_gpu", "samples_per_s", "samples_per_s_per_gpu"),
@@ -40,20 +40,6 @@ def predict_training(row: Row) -> Outcome:
         gpus=gpus,
         primary=not job.assumed,
     )
-
-
-def training_flops(model: LanguageModel, sequences: float, sequence: int, passes: int = 4) -> float:
-    """Return FLOPs of a step, attention counted in full, `passes` through the layers and three through the head.
-
-    96 B s L h^2 (1 + s/6h + V/16Lh) for GPT with full recompute (Narayanan 2021, eq. 3). Of routed experts only the
-    ones a token visits count.
-    """
-    tokens = sequences * sequence
-    weights = model.attention_parameters + model.dense_mlp_parameters
-    if model.experts is not None:
-        weights += model.expert_parameters * model.experts.top_k // model.experts.count
-    attention = 2 * tokens * sequence * (model.score_width + model.value_width)
-    return passes * model.layers * (2 * tokens * weights + attention) + 6 * tokens * model.head_parameters
 
 
 def _in_metric(metric: str, job: TrainingRow, step_s: float, gpus: int) -> float:

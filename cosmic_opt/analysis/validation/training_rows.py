@@ -13,9 +13,8 @@ from cosmic_opt.analysis.validation.kinds import Row, number, text, whole
 from cosmic_opt.catalog.hardware import load_device
 from cosmic_opt.catalog.stacks import load_recipe, load_stack
 from cosmic_opt.errors import SpecError
-from cosmic_opt.simulation.calibrated.job import Recompute, TrainingDesigns, TrainingSetup
+from cosmic_opt.simulation.calibrated.job import Recompute, TrainingDesigns, TrainingSetup, shares_nics
 from cosmic_opt.simulation.calibrated.memory import implied_recompute
-from cosmic_opt.system.hardware import Device
 from cosmic_opt.workloads.language_model import Experts, LanguageModel, LatentAttention
 from cosmic_opt.workloads.stack import Stack
 from cosmic_opt.workloads.training import RECOMPUTE
@@ -32,8 +31,6 @@ CLAMPED_GATE_MODEL = "gpt oss"
 """The one model family whose published gate is clamped; its dimensions do not say so."""
 UNDETERMINED = "not determined"
 UNCONFIRMED = "before relying on it"
-SHARED_NIC_SHARE = 0.75
-"""A stated rate per GPU below this share of the device's own network card means that GPUs share cards."""
 FUSED_EXPERTS_RELEASE, FUSED_EXPERTS_STACK = "26.06", "megatron-te-2026"
 UNNAMED_STACKS, DEFAULT_STACK = (None, "other"), "megatron-te-2025"
 
@@ -146,7 +143,7 @@ def _setup(row: Row, stack: Stack) -> TrainingSetup:
         global_batch=whole(row, "gbs"),
         gpus_per_node=whole(network, "gpus_per_node"),
         nic_bytes_per_s=nic,
-        shared_nics=_shares_nics(device, nic),
+        shared_nics=shares_nics(device, nic),
         sequence_parallel=_sequence_parallel(row),
         compiled="eager" not in notes,
         tensor_mode="async" if "async TP" in notes else None,
@@ -167,10 +164,6 @@ def _recipe(row: Row, stack: Stack) -> str:
     if name == "fp8" and stack.selective == "operators":
         return "fp8-cs"  # this framework has no delayed scaling
     return RECIPES.get(name, name)
-
-
-def _shares_nics(device: Device, nic: float) -> bool:
-    return device.fabric is not None and nic < SHARED_NIC_SHARE * device.fabric.nic_bytes_per_s
 
 
 def _sharded(row: Row) -> bool:

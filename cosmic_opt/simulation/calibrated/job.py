@@ -10,10 +10,12 @@ from cosmic_opt.workloads.language_model import LanguageModel
 from cosmic_opt.workloads.stack import CONTEXT_SCHEDULES, Recipe, Stack
 from cosmic_opt.workloads.training_designs import FloatArray, Recompute, TrainingDesigns
 
-__all__ = ["PIPELINES", "FloatArray", "Recompute", "Terms", "TrainingDesigns", "TrainingSetup"]
+__all__ = ["PIPELINES", "FloatArray", "Recompute", "Terms", "TrainingDesigns", "TrainingSetup", "shares_nics"]
 
 Terms = dict[str, FloatArray]
 
+SHARED_NIC_SHARE = 0.75
+"""A rate per GPU below this share of the device's own network card means that GPUs share cards."""
 PIPELINES = ("1f1b", "gpipe", "zero_bubble")
 
 
@@ -87,6 +89,11 @@ class TrainingSetup:
             return self.reduce_bytes
         table = self.stack.gradient_bytes
         return table.get(self.recipe.name, table["default"])
+
+
+def shares_nics(device: Device, nic_bytes_per_s: float) -> bool:
+    """Return whether so low a rate per GPU means that a node has fewer network cards than GPUs."""
+    return device.fabric is not None and nic_bytes_per_s < SHARED_NIC_SHARE * device.fabric.nic_bytes_per_s
 
 
 def _sustained(device: Device) -> Device:

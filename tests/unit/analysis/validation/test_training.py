@@ -11,10 +11,11 @@ import numpy as np
 import pytest
 
 from cosmic_opt.analysis.validation import ValidationReport, validate, validate_file
-from cosmic_opt.analysis.validation.training import NO_STEPS, predict_training, training_flops
+from cosmic_opt.analysis.validation.training import NO_STEPS, predict_training
 from cosmic_opt.analysis.validation.training_rows import read_model, read_row
 from cosmic_opt.catalog.store import data_root
 from cosmic_opt.errors import SpecError
+from cosmic_opt.workloads.language_model import training_flops
 
 ROWS = data_root() / "benchmarks" / "data" / "training.json"
 ROW: dict[str, Any] = {
@@ -78,13 +79,13 @@ def test_a_row_is_predicted_in_its_own_metric() -> None:
     assert predict_training(ROW | {"metric": "samples_per_s"}).predicted == pytest.approx(512 / step)
     plain = predict_training(ROW | {"metric": "tflops_per_gpu"}).predicted
     assert plain == pytest.approx(training_flops(read_model(ROW), 512, 2048, 3) / (step * 128 * 1e12))
-    assert flops == pytest.approx(training_flops(read_model(ROW), 512, 2048) / (step * 128 * 1e12))
+    assert flops == pytest.approx(training_flops(read_model(ROW), 512, 2048, 4) / (step * 128 * 1e12))
 
 
 def test_flops_are_those_of_narayanan_2021() -> None:
     b, s, layers, h, v = 512, 2048, 36, 4096, 51200
     expected = 96 * b * s * layers * h**2 * (1 + s / (6 * h) + v / (16 * layers * h))
-    assert training_flops(read_model(ROW), b, s) == pytest.approx(expected)
+    assert training_flops(read_model(ROW), b, s, 4) == pytest.approx(expected)
 
 
 def test_flops_count_the_experts_a_token_visits() -> None:

@@ -1,0 +1,110 @@
+"""What makes an instance calibrated: its software stack and precision, and the measured constants of its device."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping
+from dataclasses import dataclass, replace
+
+from cosmic_opt.catalog.hardware import load_device
+from cosmic_opt.catalog.instance_file import InstanceSpec
+from cosmic_opt.catalog.stacks import load_accuracy, load_recipe, load_stack
+from cosmic_opt.errors import SpecError, Where
+from cosmic_opt.psa.domain import Value
+from cosmic_opt.system.hardware import Device
+from cosmic_opt.workloads.language_model import LanguageModel, language_model
+from cosmic_opt.workloads.stack import Accuracy, Recipe, Stack
+from cosmic_opt.workloads.transformer import Transformer
+
+DEFAULT_PRECISION = "bf16"
+DECIDED_BY_STACK = (
+    "attention_kernel",
+    "causal_half",
+    "overlap_gradients",
+    "overlap_weights",
+    "cosmic_layers",
+    "latency",
+    "weight_sharded",
+)
+"""Data and knobs of the analytical simulator that a stack, or the device's fitted constants, decide instead."""
+
+
+@dataclass(frozen=True)
+class Calibrated:
+    """A training job's fixed part: model, device with the instance's own peak and bandwidth, software, accuracy."""
+
+    model: LanguageModel
+    device: Device
+    stack: Stack
+    recipe: Recipe
+    accuracy: Accuracy
+
+
+def calibrated_of(
+    spec: InstanceSpec, workload: Transformer, data: dict[str, Value], changed: Collection[str]
+) -> Calibrated | None:
+    """Return the calibrated part of an instance, None without a stack; add `precision` and `experts` to `data`.
+
+    `changed` are the names that `--set` gives.
+
+    Raises:
+        SpecError: a device without constants or matrix units of the precision, a number the stack decides, an image
+            model, or experts without a stack.
+    """
+    if "stack" not in data:
+        _require_analytical(spec, workload, data)
+        return None
+    data.setdefault("precision", DEFAULT_PRECISION)
+    data["experts"] = workload.experts.count if workload.experts is not None else 1
+    stack, recipe = load_stack(str(data["stack"])), load_recipe(str(data["precision"]))
+    _refuse_decided(spec, stack.name, changed)
+    device = _device(spec)
+    device.peak(recipe.precision)
+    model = language_model(workload)
+    with_dropout = model.dropout and stack.attention.kind == "unfused"  # flash kernels came with dropout off
+    return Calibrated(
+        replace(model, dropout=with_dropout), _as_given(device, data), stack, recipe, load_accuracy("training")
+    )
+
+
+def _refuse_decided(spec: InstanceSpec, stack: str, changed: Collection[str]) -> None:
+    places = {name: entry.where for name, entry in spec.data.items()}
+    places |= {name: parameter.where for name, parameter in spec.model.parameters.items()}
+    places |= {name: Where(f"--set {name}") for name in changed}
+    for name, where in places.items():
+        if name.partition("[")[0] in DECIDED_BY_STACK:
+            hint = "leave it out, or leave 'stack' out"
+            raise SpecError(f"{name!r} is decided by the stack {stack!r} or the device", where=where, hint=hint)
+
+
+def _require_analytical(spec: InstanceSpec, workload: Transformer, data: Mapping[str, Value]) -> None:
+    if "precision" in data:
+        hint = "add 'stack: megatron-te-2025', or leave the precision out"
+        raise SpecError("a precision needs a software stack", where=spec.where, hint=hint)
+    if not workload.is_dense:
+        raise SpecError(
+            f"{workload.name} has experts or latent attention, which only calibrated stacks run",
+            where=spec.where,
+            hint="add 'stack: megatron-te-2025' to the instance, or --set stack=megatron-te-2025",
+        )
+
+
+def _device(spec: InstanceSpec) -> Device:
+    own = spec.system.device
+    try:
+        device = load_device(own.file or own.name)
+    except SpecError as error:
+        if error.where is not None and error.where.file:
+            raise
+        hint = f"{error.hint or ''}; leave 'stack' out to score with the analytical simulator".lstrip("; ")
+        raise SpecError(f"{own.name!r} has no calibrated constants", where=spec.where, hint=hint) from None
+    if device.fabric is None:
+        hint = "use a device with a 'fabric' section, or leave 'stack' out"
+        raise SpecError(f"{own.name!r} has no calibrated fabric", where=spec.where, hint=hint)
+    return device
+
+
+def _as_given(device: Device, data: Mapping[str, Value]) -> Device:
+    """Return the device with the instance's peak and memory bandwidth; fractions of them stay as measured."""
+    ratio = int(data["peak"]) / device.peak(DEFAULT_PRECISION)
+    peaks = {name: peak * ratio for name, peak in device.peak_flop_per_s.items()}
+    return replace(device, peak_flop_per_s=peaks, memory_bytes_per_s=float(data["memory_bandwidth"]))
