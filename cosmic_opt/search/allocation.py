@@ -92,8 +92,9 @@ class Allocation:
         return float(self.known.scores[0]) if len(self.known) else math.inf
 
     def consider(self, designs: DesignBatch) -> None:
-        """Score designs and know them."""
-        self.known.add(designs, self.score(designs))
+        """Score designs, if there are any, and know them."""
+        if len(designs):
+            self.known.add(designs, self.score(designs))
 
     def spend(self, parts: Sequence[Part], evaluations: int) -> None:
         """Pull arms until so many evaluations are spent, they improve too little, no part is open, or time is up.

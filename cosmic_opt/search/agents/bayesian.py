@@ -54,12 +54,10 @@ class BayesianAgent:
         """Return uniform designs at first, then those that promise the greatest improvement."""
         if np.isfinite(self.scores).sum() < 2 or len(self.scores) < FIRST:
             return self.space.sample(count, self.rng)
-        known = self._memory()
-        levels = self._levels()[known]
-        process = self._fitted(self._features(self.designs.take(known)), levels)
-        candidates = self._candidates(count)
-        mean, covariance = process.predict(self._features(candidates), return_cov=True)
-        return candidates.take(_believe(mean, covariance, float(levels.min()), count))
+        with load("threadpoolctl", "bo").threadpool_limits(
+            1
+        ):  # matrices so small that threads cost more than they bring
+            return self._promising(count)
 
     def tell(self, batch: DesignBatch, scores: Scores) -> None:
         """Remember the scores."""
@@ -67,6 +65,14 @@ class BayesianAgent:
         self.scores = np.concatenate([self.scores, scores])
         counts = np.isfinite(scores)
         self.best.add(batch.take(counts), scores[counts])
+
+    def _promising(self, count: int) -> DesignBatch:
+        known = self._memory()
+        levels = self._levels()[known]
+        process = self._fitted(self._features(self.designs.take(known)), levels)
+        candidates = self._candidates(count)
+        mean, covariance = process.predict(self._features(candidates), return_cov=True)
+        return candidates.take(_believe(mean, covariance, float(levels.min()), count))
 
     def _memory(self) -> NDArray[np.int64]:
         """Return the rows the process is fitted to: the best third of its memory, and the latest others; no repeats."""

@@ -15,6 +15,7 @@ from cosmic_opt.search.agents.extras import load
 from cosmic_opt.search.feasible_space import FeasibleSpace
 
 PREFIX = "optuna:"
+TRY_OUT = 12
 PENALTY = 1e300
 """The score of a design that does not count, for samplers that take no infinity."""
 
@@ -77,7 +78,7 @@ def optuna_agent(name: str, *, where: Where | None = None) -> AgentFactory:
     """
     sampler = _sampler_class(name, where=where)
     try:
-        sampler(seed=0)
+        _try_out(sampler)
     except ImportError as error:
         raise SpecError(f"{name} needs another library: {error}", where=where, hint="install it with pip") from None
 
@@ -85,6 +86,18 @@ def optuna_agent(name: str, *, where: Where | None = None) -> AgentFactory:
         return OptunaAgent(name, space, rng)
 
     return build
+
+
+def _try_out(sampler: Any) -> None:
+    """Let a sampler propose until it has left its start behind: a library it needs is only then loaded."""
+    optuna = load("optuna", "optuna")
+    optuna.logging.set_verbosity(optuna.logging.ERROR)
+    distributions = {name: optuna.distributions.IntDistribution(0, 3) for name in ("x", "y")}
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        study = optuna.create_study(sampler=sampler(seed=0))
+        for value in range(TRY_OUT):
+            study.tell(study.ask(distributions), float(value))
 
 
 def _sampler_class(name: str, *, where: Where | None = None) -> Any:
