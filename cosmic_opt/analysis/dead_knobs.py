@@ -138,7 +138,9 @@ class _Examination:
     @cached_property
     def frontier(self) -> Frontier:
         """The search space, for proofs over all of it."""
-        simulator, dimensions = self.scorer.simulator, self.instance.dimensions
+        if not self.scorer.simulator.decomposes:
+            raise TooLargeError
+        simulator, dimensions = self.scorer.analytical, self.instance.dimensions
         space = build_space(self.parameter_set, self.model, simulator, dimensions, self.objective)
         if space.regions.count > REGION_LIMIT:
             raise TooLargeError

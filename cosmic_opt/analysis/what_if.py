@@ -76,8 +76,13 @@ def difference(before: Answer, after: Answer) -> Difference:
     scored = old if old is not None else new
     names = list(scored.metrics) if scored is not None else []
     metrics = {name: (_metric(old, name), _metric(new, name)) for name in names}
-    terms = {name: (old.terms_s[name], new.terms_s[name]) for name in old.terms_s} if old and new else {}
+    terms = _terms(old.terms_s, new.terms_s) if old and new else {}
     return Difference(before, after, metrics, terms, moved(before.design, after.design))
+
+
+def _terms(old: Mapping[str, float], new: Mapping[str, float]) -> dict[str, tuple[float, float]]:
+    """Return each part of a step before and after; another simulator has other parts, which are 0 on this side."""
+    return {name: (old.get(name, 0.0), new.get(name, 0.0)) for name in {**old, **new}}
 
 
 def _metric(scored: Report | None, name: str) -> Number | None:

@@ -27,7 +27,7 @@ from cosmic_opt.psa.parse import parse_rule
 from cosmic_opt.psa.quantity import Quantity, SimulatedQuantity
 from cosmic_opt.system.npu import Npu
 from cosmic_opt.units import Unit
-from cosmic_opt.workloads.framework_memory import FrameworkJob, framework_memory_quantity
+from cosmic_opt.workloads.framework_memory import framework_memory_quantity
 from cosmic_opt.workloads.placement import ORDER_REPEATS, order_repeats
 from cosmic_opt.workloads.quantities import QUANTITIES
 from cosmic_opt.workloads.transformer import Transformer, from_mapping
@@ -240,9 +240,7 @@ class _Binding:
         names = {column.name for column in columns}
         job = {**self.data, "sequence": self.data["seq"]}
         if self.calibrated is not None:
-            own = FrameworkJob(
-                self.calibrated.model, self.calibrated.stack, int(job["sequence"]), int(job["global_batch"])
-            )
+            own = self.calibrated.memory_job(int(self.data["seq"]), int(self.data["global_batch"]))
             quantities["memory_per_npu"] = framework_memory_quantity(own, job, names)
         for name in QUANTITIES if self.calibrated is None else ():
             quantities[name] = QUANTITIES.get(name)(self.workload, job, names)

@@ -11,6 +11,7 @@ from cosmic_opt.catalog.stacks import load_accuracy, load_recipe, load_stack
 from cosmic_opt.errors import SpecError, Where
 from cosmic_opt.psa.domain import Value
 from cosmic_opt.system.hardware import Device
+from cosmic_opt.workloads.framework_memory import FrameworkJob
 from cosmic_opt.workloads.language_model import LanguageModel, language_model
 from cosmic_opt.workloads.stack import Accuracy, Recipe, Stack
 from cosmic_opt.workloads.transformer import Transformer
@@ -37,6 +38,10 @@ class Calibrated:
     stack: Stack
     recipe: Recipe
     accuracy: Accuracy
+
+    def memory_job(self, sequence: int, global_batch: int) -> FrameworkJob:
+        """Return the job as its footprint sees it."""
+        return FrameworkJob(self.model, self.stack, sequence, global_batch, self.recipe.operand_bytes)
 
 
 def calibrated_of(

@@ -110,10 +110,10 @@ def answer_text(
     stop: str,
 ) -> str:
     """Return the answer on one screen: proof state, design, score."""
-    effort = (
-        f"{exact(outcome.regions)} regions, {exact(outcome.nodes)} boxes bounded, "
-        f"{_scored(outcome)}, {outcome.seconds:.3g} s; seed {seed}"
-    )
+    bounded = f"{exact(outcome.regions)} regions, {exact(outcome.nodes)} boxes bounded, "
+    if instance.calibrated is not None:
+        bounded = ""
+    effort = f"{bounded}{_scored(outcome)}, {outcome.seconds:.3g} s; seed {seed}"
     size = (
         f"{count_text(outcome.feasible_designs)} feasible designs "
         f"of {count_text(instance.parameter_set.grid_size)} in the grid"
@@ -137,7 +137,7 @@ def _proof(outcome: Outcome, stop: str) -> str:
         case SolveStatus.FEASIBLE if outcome.gap is not None:
             return f"{value}, not proved: {stop}, bound {bound}, gap {gap_text(outcome.gap)}"
         case SolveStatus.FEASIBLE:
-            return f"{value}, not proved: {stop}, an agent alone has no bound"
+            return f"{value}, not proved: {stop}, no bound without regions"
         case SolveStatus.INFEASIBLE:
             return "no feasible design, proved"
         case _:

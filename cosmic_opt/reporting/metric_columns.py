@@ -16,10 +16,10 @@ from cosmic_opt.errors import SpecError, Where, nearest
 from cosmic_opt.psa.parameter_set import DesignBatch
 from cosmic_opt.psa.quantity import Quantity
 from cosmic_opt.search.objective import quantity_values
-from cosmic_opt.search.score import kernel_columns, simulator_of
+from cosmic_opt.search.score import StepSimulator, kernel_columns, simulator_of
 from cosmic_opt.simulation.analytical.layout import HIDDEN, NO_TIME, TERMS
-from cosmic_opt.simulation.analytical.metrics import Metrics, measure
-from cosmic_opt.simulation.analytical.simulator import AnalyticalSimulator, Evaluation
+from cosmic_opt.simulation.analytical.metrics import Metrics
+from cosmic_opt.simulation.analytical.simulator import Evaluation
 from cosmic_opt.units import TICKS_PER_SECOND, Unit
 
 SUFFIXES = {Unit.BYTES: "_bytes", Unit.BYTES_PER_S: "_bytes_per_s", Unit.TIME: "_s"}
@@ -31,8 +31,15 @@ SIMULATED: dict[str, Callable[[Metrics], NDArray[Any]]] = {
     "model_flop_fraction": lambda rates: rates.model_flop_fraction,
 }
 MICRO_BATCHES = "micro_batches"
-PARTS = tuple(f"{re.sub('[^a-z]+', '_', name).strip('_')}_s" for name in (*TERMS, *HIDDEN))
-"""Parts of a step as `breakdown` and `hidden` name them."""
+
+
+def _named(parts: Sequence[str]) -> tuple[str, ...]:
+    """Return parts of a step as `breakdown` and `hidden` name them."""
+    return tuple(f"{re.sub('[^a-z]+', '_', name).strip('_')}_s" for name in parts)
+
+
+PARTS = _named((*TERMS, *HIDDEN))
+"""Parts of the analytical simulator's step."""
 
 ALIASES = {
     "step_time": "step_time_s",
@@ -79,7 +86,7 @@ class Measures:
             SpecError: an unknown name, or one twice.
         """
         quantities = _quantities(instance)
-        known = {*SIMULATED, MICRO_BATCHES, *PARTS, *quantities}
+        known = {*SIMULATED, MICRO_BATCHES, *parts_of(instance), *quantities}
         short = {quantity.name: name for name, quantity in quantities.items()} | ALIASES
         names: list[str] = []
         for name in wanted:
@@ -95,10 +102,10 @@ class Measures:
     @property
     def simulated(self) -> bool:
         """Whether some metric needs the simulator."""
-        return any(name in (*SIMULATED, MICRO_BATCHES, *PARTS) for name in self.names)
+        return any(name in (*SIMULATED, MICRO_BATCHES, *parts_of(self.instance)) for name in self.names)
 
     @cached_property
-    def simulator(self) -> AnalyticalSimulator:
+    def simulator(self) -> StepSimulator:
         """The simulator of the problem."""
         return simulator_of(self.instance)
 
@@ -128,24 +135,21 @@ class Measures:
     def _simulated(self, name: str, evaluation: Evaluation, runs: NDArray[np.bool_]) -> NDArray[Any]:
         if name == MICRO_BATCHES:
             return evaluation.micro_batches
-        if name in PARTS:
-            at = PARTS.index(name)
-            ticks = evaluation.terms[:, at] if at < len(TERMS) else evaluation.hidden[:, at - len(TERMS)]
+        parts = parts_of(self.instance)
+        if name in parts:
+            ticks = np.concatenate([evaluation.terms, evaluation.hidden], axis=1)[:, parts.index(name)]
             return np.asarray(ticks / TICKS_PER_SECOND)
         values = np.zeros(len(runs))
         values[runs] = SIMULATED[name](self._rates(evaluation.step_ticks[runs]))
         return values
 
     def _rates(self, step_ticks: NDArray[np.int64]) -> Metrics:
-        data = self.instance.data
-        return measure(
-            self.instance.workload,
-            self.simulator.job,
-            self.instance.npu,
-            int(data["npus"]),
-            step_ticks,
-            causal_half=bool(data.get("causal_half", 0)),
-        )
+        return self.simulator.rates_of(step_ticks, int(self.instance.data["npus"]))
+
+
+def parts_of(instance: BoundInstance) -> tuple[str, ...]:
+    """Return the parts of a step of the instance's simulator."""
+    return PARTS if instance.calibrated is None else _named(simulator_of(instance).terms)
 
 
 def _quantities(instance: BoundInstance) -> dict[str, Quantity]:

@@ -7,6 +7,7 @@ import re
 from cosmic_opt.catalog.bind import BoundInstance
 from cosmic_opt.reporting.numbers import percent, rate, shares, table
 from cosmic_opt.search.simulate import Report
+from cosmic_opt.simulation.calibrated.predict import Prediction
 from cosmic_opt.units import Unit, show, show_seconds
 
 COSMIC_MEMORY = "memory_per_npu_cosmic"
@@ -26,6 +27,18 @@ def score_keys(report: Report) -> dict[str, object]:
             "worst_stage": int(memory.worst_stage[0]),
         },
         "warnings": warnings(report),
+        "prediction": None if report.prediction is None else _prediction_keys(report.prediction),
+    }
+
+
+def _prediction_keys(prediction: Prediction) -> dict[str, object]:
+    low, high = prediction.interval
+    return {
+        "low_s": low,
+        "high_s": high,
+        "group": prediction.group,
+        "hidden_input": prediction.hidden_input,
+        "extrapolates": list(prediction.extrapolates),
     }
 
 
@@ -47,6 +60,8 @@ def warnings(report: Report) -> list[str]:
 def score_text(report: Report, instance: BoundInstance) -> str:
     """Return the score on one screen, without the design itself."""
     parts = [_rates(report, instance), _breakdown(report), _memory(report, instance), _network(report)]
+    if report.prediction is not None:
+        parts.insert(1, _prediction(report.prediction, instance))
     return "\n\n".join([*parts, *(f"warning: {text}" for text in warnings(report))])
 
 
@@ -57,7 +72,8 @@ def _metric(report: Report, name: str) -> int:
 def _rates(report: Report, instance: BoundInstance) -> str:
     metrics = report.metrics
     achieved = show(float(metrics["model_flop_per_s_per_npu"] or 0), Unit.FLOP_PER_S)
-    peak = show(instance.npu.peak_flop_per_s, Unit.FLOP_PER_S)
+    fraction = float(metrics["model_flop_fraction"] or 0)
+    peak = show(_peak(instance), Unit.FLOP_PER_S)
     rows = [
         ("step time", show_seconds(float(metrics["step_time_s"] or 0)), f"{metrics['micro_batches']} micro-batches"),
         (
@@ -68,10 +84,29 @@ def _rates(report: Report, instance: BoundInstance) -> str:
         (
             "achieved",
             f"{achieved} per NPU",
-            f"{percent(float(metrics['model_flop_fraction'] or 0))} of the peak, {peak}",
+            f"{percent(fraction)} of the peak, {peak}",
         ),
     ]
     return table((), rows)
+
+
+def _peak(instance: BoundInstance) -> float:
+    """Return the peak that achieved FLOP/s are compared with: of the recipe's precision where a stack runs."""
+    if instance.calibrated is None:
+        return instance.npu.peak_flop_per_s
+    return instance.calibrated.device.peak(instance.calibrated.recipe.precision)
+
+
+def _prediction(prediction: Prediction, instance: BoundInstance) -> str:
+    """Return how sure the step is, and what decides it that nobody states."""
+    low, high = (show_seconds(seconds) for seconds in prediction.interval)
+    data = instance.data
+    lines = [
+        f"  measured steps lie between {low} and {high} nine times in ten ({prediction.group})",
+        f"  stack {data['stack']}, precision {data['precision']}; moved most by its {prediction.hidden_input}",
+        *(f"  extrapolates: {each}" for each in prediction.extrapolates),
+    ]
+    return "\n".join(lines)
 
 
 def _breakdown(report: Report) -> str:
@@ -92,8 +127,8 @@ def _memory(report: Report, instance: BoundInstance) -> str:
     amounts = {part: int(getattr(report.memory, f"{part}_bytes")[0]) for part in MEMORY_PARTS}
     rows = [(part, show(amount, Unit.BYTES), "") for part, amount in amounts.items() if amount]
     rows.append(("faithful total", show(need, Unit.BYTES), _headroom(need, capacity)))
-    own = report.quantities[COSMIC_MEMORY]
-    if any(COSMIC_MEMORY in rule.text for rule in instance.parameter_set.constraints):
+    own = report.quantities.get(COSMIC_MEMORY)
+    if own is not None and any(COSMIC_MEMORY in rule.text for rule in instance.parameter_set.constraints):
         rows.append(("COSMIC's own formula", show(own, Unit.BYTES), _headroom(own, capacity)))
     stage = int(report.memory.worst_stage[0])
     return table((f"memory of one NPU, stage {stage}", "bytes", "of its capacity"), rows, right=(1,))

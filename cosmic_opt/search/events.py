@@ -11,7 +11,7 @@ from cosmic_opt.catalog.bind import BoundInstance
 from cosmic_opt.psa.domain import Value
 from cosmic_opt.psa.parameter_set import Constraint, DesignBatch
 from cosmic_opt.search.limits import step_limit
-from cosmic_opt.search.score import simulator_of
+from cosmic_opt.search.score import analytical_of, simulator_of
 from cosmic_opt.search.simulate import Report, report
 from cosmic_opt.simulation.analytical.simulator import AnalyticalSimulator, Evaluation
 from cosmic_opt.simulation.events.simulator import EventSimulator
@@ -66,7 +66,7 @@ def event_report(instance: BoundInstance, design: DesignBatch, *, with_trace: bo
         InfeasibleError: the simulators cannot run it.
         LimitError: its step takes longer than the simulator's clock can hold.
     """
-    analytical = simulator_of(instance)
+    analytical = analytical_of(simulator_of(instance))
     varying = {column.name for column in instance.parameter_set.columns if len(column.values) > 1}
     values = {name: value for name, value in next(design.points()).items() if name in varying}
     simulation = event_simulator_of(instance, analytical).bind(values)

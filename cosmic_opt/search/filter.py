@@ -5,13 +5,18 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from cosmic_opt.catalog.bind import BoundInstance
+from cosmic_opt.feasibility.feasible_set import feasible_set
 from cosmic_opt.ir.lower import lower
 from cosmic_opt.psa.parameter_set import DesignBatch
 from cosmic_opt.search.bounding import NO_LIMIT, Bounding
+from cosmic_opt.search.budget import Budget
+from cosmic_opt.search.every import score_every
+from cosmic_opt.search.executor import Threads
 from cosmic_opt.search.limits import step_limit
 from cosmic_opt.search.objective import Objective
-from cosmic_opt.search.score import kernel_columns, simulator_of
+from cosmic_opt.search.score import analytical_of, kernel_columns, simulator_of
 from cosmic_opt.search.space import build_space
+from cosmic_opt.search.tasks import worker_of
 
 
 def within_step_limit(instance: BoundInstance, batches: Iterator[DesignBatch]) -> Iterator[DesignBatch]:
@@ -42,7 +47,13 @@ def count_within_step_limit(instance: BoundInstance) -> tuple[int, int]:
     model = lower(instance.parameter_set)
     if model.infeasible:
         return 0, 0
-    simulator, objective = simulator_of(instance), Objective("step_time")
+    scored = simulator_of(instance)
+    objective = Objective("step_time")
+    if not scored.decomposes:
+        chunks = score_every(Threads(worker_of(instance, model), 1), feasible_set(model), objective, limit, Budget())
+        count = sum(int(chunk.allowed.sum()) for chunk in chunks)
+        return count, count
+    simulator = analytical_of(scored)
     space = build_space(instance.parameter_set, model, simulator, instance.dimensions, objective)
     bounding = Bounding(space, simulator, objective)
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from fractions import Fraction
 from functools import cached_property
@@ -11,6 +12,7 @@ import numpy as np
 from cosmic_opt.catalog.bind import BoundInstance
 from cosmic_opt.errors import InfeasibleError, LimitError
 from cosmic_opt.feasibility.diagram import random_below
+from cosmic_opt.feasibility.feasible_set import feasible_set
 from cosmic_opt.ir.check import recheck
 from cosmic_opt.ir.lower import lower
 from cosmic_opt.ir.model import LoweredModel
@@ -20,6 +22,8 @@ from cosmic_opt.search.asked import number_of, share_of
 from cosmic_opt.search.bounding import NO_LIMIT
 from cosmic_opt.search.budget import Budget
 from cosmic_opt.search.census import GREATEST, Census, Counted
+from cosmic_opt.search.every import Scored, best_of, members_within, score_every
+from cosmic_opt.search.executor import Threads
 from cosmic_opt.search.frontier import Frontier
 from cosmic_opt.search.least import least_designs
 from cosmic_opt.search.limits import step_limit
@@ -27,6 +31,7 @@ from cosmic_opt.search.owners import STRUCTURAL
 from cosmic_opt.search.score import Scorer, simulator_of
 from cosmic_opt.search.solve import NODE_LIMIT, Outcome, Stop
 from cosmic_opt.search.space import Codes, Space, build_space
+from cosmic_opt.search.tasks import worker_of
 from cosmic_opt.solvers.base import SolveStatus
 
 POOL = 2048
@@ -112,7 +117,7 @@ class NearOptima:
     @cached_property
     def space(self) -> Space:
         """The search space."""
-        dimensions, simulator = self.instance.dimensions, self.scorer.simulator
+        dimensions, simulator = self.instance.dimensions, self.scorer.analytical
         return build_space(self.instance.parameter_set, self.model, simulator, dimensions, self.outcome.objective)
 
     def limit(self, share: Fraction) -> int | None:
@@ -130,7 +135,7 @@ class NearOptima:
         ticks = NO_LIMIT if limit is None else -(-limit // amount)
         best = (ticks, amount) if ticks < NO_LIMIT else None
         steps = step_limit(self.instance.parameter_set)
-        frontier = Frontier(self.space, self.scorer.simulator, self.scorer.objective, steps, best=best)
+        frontier = Frontier(self.space, self.scorer.analytical, self.scorer.objective, steps, best=best)
         return Census(frontier, GREATEST if limit is None else limit)
 
     def ranked(self, codes: Codes) -> Ranking:
@@ -160,6 +165,8 @@ class NearOptima:
         started = budget.elapsed()
         number_of(sample)
         limit = self.limit(share)
+        if not self.scorer.simulator.decomposes:
+            return self._every_within(share, limit, sample, seed, budget)
         census = self.census(limit)
         counted = census.count(max_nodes=budget.evaluations or NODE_LIMIT, budget=budget)
         assert counted.lower or counted.stop is not Stop.PROVED, "the optimum counts"
@@ -179,6 +186,30 @@ class NearOptima:
             counted.nodes,
             budget.elapsed() - started,
         )
+
+    def _every_within(self, share: Fraction, limit: int | None, sample: int, seed: int, budget: Budget) -> Near:
+        """Count by scoring every design."""
+        started = budget.elapsed()
+        columns = self.instance.parameter_set.columns
+        sizes = [len(column.values) for column in columns]
+        found = members_within(self._scored(budget), limit, sizes, POOL, np.random.default_rng(seed))
+        stop = Stop.TIME if budget.out_of_time() else Stop.PROVED
+        upper = found.count if stop is Stop.PROVED else self.outcome.feasible_designs
+        allowed = self.model.allowed
+        knobs = tuple(
+            Knob(column.name, {column.values[code]: int(uses[code]) for code in codes})
+            for column, uses, codes in zip(columns, found.uses, allowed, strict=False)
+            if len(codes) > 1
+        )
+        ranking = self.ranked(_farthest(np.concatenate([self.outcome.design.codes, found.pool]), sample))
+        seconds = budget.elapsed() - started
+        return Near(share, limit, found.count, upper, stop, knobs, ranking, 0, seconds)
+
+    def _scored(self, budget: Budget) -> Iterator[Scored]:
+        limit = step_limit(self.instance.parameter_set)
+        worker = worker_of(self.instance, self.model)
+        feasible = feasible_set(self.model)
+        return score_every(Threads(worker, 1), feasible, self.outcome.objective, limit, budget)
 
     def _knobs(self, census: Census, counted: Counted) -> tuple[Knob, ...]:
         """Return how many of the designs counted take each value of each free column."""
@@ -215,6 +246,9 @@ class NearOptima:
         """
         number_of(number)
         budget = budget or Budget()
+        if not self.scorer.simulator.decomposes:
+            best = best_of(self._scored(budget), number)
+            return self._known(self.outcome.design.codes, Stop.TIME) if budget.out_of_time() else self.ranked(best)
         few, nodes = number + POOL, budget.evaluations or NODE_LIMIT
         below: Codes = self.outcome.design.codes
         least = self.value - 1

@@ -70,7 +70,7 @@ def pareto_front(instance: BoundInstance, *names: str, budget: Budget | None = N
         none = np.zeros((0, len(names)), dtype=np.int64)
         return ParetoFront(quantities, empty, none[:, 0], none, 0, 0, 0, 0, Stop.PROVED)
     scorer, space, level = _space(instance, model, quantities)
-    frontier = Frontier(space, scorer.simulator, scorer.objective, step_limit(parameter_set))
+    frontier = Frontier(space, scorer.analytical, scorer.objective, step_limit(parameter_set))
     levels = None if level is None else quantity_values(level, space.batch(frontier.regions.codes))
     search = _Search(frontier, budget or Budget())
     search.run(levels)
@@ -113,7 +113,7 @@ def _space(
     for amount, *others in (quantities, quantities[::-1]):
         scorer = Scorer(simulator_of(instance), Objective(f"step_time * {amount.name}", amount))
         parameter_set = instance.parameter_set
-        space = build_space(parameter_set, model, scorer.simulator, instance.dimensions, scorer.objective)
+        space = build_space(parameter_set, model, scorer.analytical, instance.dimensions, scorer.objective)
         if all(_same_in_a_region(other, space) for other in others):
             return scorer, space, others[0] if others else None
     raise SpecError(

@@ -8,25 +8,46 @@ import numpy as np
 from numpy.typing import NDArray
 
 from cosmic_opt.catalog.bind import BoundInstance
-from cosmic_opt.errors import InfeasibleError
+from cosmic_opt.errors import InfeasibleError, SpecError
 from cosmic_opt.psa.evaluate import holds
 from cosmic_opt.psa.parameter_set import Column, DesignBatch
 from cosmic_opt.search.objective import Objective
-from cosmic_opt.simulation.analytical.inputs import category_code
-from cosmic_opt.simulation.analytical.layout import CATEGORIES
 from cosmic_opt.simulation.analytical.simulator import AnalyticalSimulator, Evaluation
+from cosmic_opt.simulation.calibrated.simulator import CATEGORIES, CalibratedSimulator
 
 IntArray = NDArray[np.int64]
 
 
-def simulator_of(instance: BoundInstance) -> AnalyticalSimulator:
-    """Return the analytical simulator of a bound instance, with tables for what its columns can hold."""
+StepSimulator = AnalyticalSimulator | CalibratedSimulator
+
+
+def simulator_of(instance: BoundInstance) -> StepSimulator:
+    """Return the simulator of a bound instance, ready for what its columns can hold.
+
+    An instance that names a software stack is scored by the calibrated model, any other by the analytical one.
+    """
     parameter_set = instance.parameter_set
     columns = parameter_set.columns
     constants = {name: value for name, value in parameter_set.data.items() if name not in parameter_set.positions}
     domains = {column.name: column.values for column in columns if len(column.values) > 1}
     constants |= {column.name: column.values[0] for column in columns if len(column.values) == 1}
+    if instance.calibrated is not None:
+        return CalibratedSimulator(instance.calibrated, instance.dimensions, constants, domains)
     return AnalyticalSimulator(instance.workload, instance.job, instance.npu, instance.dimensions, constants, domains)
+
+
+def analytical_of(simulator: StepSimulator) -> AnalyticalSimulator:
+    """Return the simulator if its step decomposes by network dimension.
+
+    Raises:
+        SpecError: it is calibrated, so there are no regions to bound and no events to replay.
+    """
+    if isinstance(simulator, AnalyticalSimulator):
+        return simulator
+    raise SpecError(
+        "this works on the analytical simulator only, and the instance names a software stack",
+        hint="take an instance without 'stack', or use count, simulate, solve, what-if, sweep, pareto",
+    )
 
 
 def kernel_columns(batch: DesignBatch) -> dict[str, IntArray]:
@@ -43,7 +64,8 @@ def _kernel_values(column: Column) -> IntArray:
         return np.asarray(column.array, dtype=np.int64)
     if column.parameter not in CATEGORIES:
         return np.arange(len(column.values), dtype=np.int64)
-    return np.array([category_code(column.parameter, str(value)) for value in column.values], dtype=np.int64)
+    known = CATEGORIES[column.parameter]
+    return np.array([known.index(str(value)) for value in column.values], dtype=np.int64)
 
 
 @dataclass(frozen=True)
@@ -59,8 +81,13 @@ class Scores:
 class Scorer:
     """Scores batches of one problem; counts nothing, keeps nothing."""
 
-    simulator: AnalyticalSimulator
+    simulator: StepSimulator
     objective: Objective
+
+    @property
+    def analytical(self) -> AnalyticalSimulator:
+        """The simulator, where regions have bounds; see `analytical_of`."""
+        return analytical_of(self.simulator)
 
     def score(self, batch: DesignBatch, *, strict: bool = True) -> Scores:
         """Return the scores of feasible designs. Not `strict`, one that cannot run has the step NO_TIME.

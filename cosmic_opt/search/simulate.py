@@ -8,14 +8,18 @@ from dataclasses import dataclass
 import numpy as np
 
 from cosmic_opt.catalog.bind import BoundInstance
+from cosmic_opt.catalog.calibrated import Calibrated
 from cosmic_opt.psa.evaluate import holds
 from cosmic_opt.psa.parameter_set import Constraint, DesignBatch
 from cosmic_opt.psa.quantity import Quantity
 from cosmic_opt.search.objective import quantity_values
 from cosmic_opt.search.score import simulator_of
-from cosmic_opt.simulation.analytical.metrics import measure
 from cosmic_opt.simulation.analytical.simulator import Evaluation
+from cosmic_opt.simulation.calibrated.predict import Prediction
+from cosmic_opt.simulation.calibrated.simulator import CalibratedSimulator
 from cosmic_opt.units import TICKS_PER_SECOND
+from cosmic_opt.workloads.framework_memory import framework_memory
+from cosmic_opt.workloads.knobs import DEFAULTS, knob_names
 from cosmic_opt.workloads.memory import Designs, MemoryBreakdown, memory_per_npu
 from cosmic_opt.workloads.training import training_job
 
@@ -26,6 +30,7 @@ class Report:
 
     `terms_s` sums to `metrics["step_time_s"]` (exactly, in ticks); `hidden_s` is communication behind compute and
     not part of the sum. `memory` is the faithful footprint; `quantities` are the structural ones of the problem.
+    `prediction` says how sure a calibrated step is.
     """
 
     metrics: Mapping[str, float | int | None]
@@ -34,6 +39,7 @@ class Report:
     bottleneck: str
     memory: MemoryBreakdown
     quantities: Mapping[str, int]
+    prediction: Prediction | None = None
 
 
 def violations(batch: DesignBatch) -> list[Constraint]:
@@ -59,14 +65,7 @@ def report(instance: BoundInstance, design: DesignBatch, *, scored: Evaluation |
         for name, quantity in instance.parameter_set.quantities.items()
         if isinstance(quantity, Quantity)
     }
-    rates = measure(
-        instance.workload,
-        simulator.job,
-        instance.npu,
-        int(instance.data["npus"]),
-        evaluation.step_ticks,
-        causal_half=bool(instance.data.get("causal_half", 0)),
-    )
+    rates = simulator.rates_of(evaluation.step_ticks, int(instance.data["npus"]))
     metrics: dict[str, float | int | None] = {
         "step_time_s": float(rates.step_time_s[0]),
         "throughput_sequences_per_s": float(rates.sequences_per_s[0]),
@@ -76,7 +75,7 @@ def report(instance: BoundInstance, design: DesignBatch, *, scored: Evaluation |
         "micro_batches": int(evaluation.micro_batches[0]),
     }
     metrics["memory_bytes"] = quantities["memory_per_npu"]
-    metrics["memory_cosmic_bytes"] = quantities["memory_per_npu_cosmic"]
+    metrics["memory_cosmic_bytes"] = quantities.get("memory_per_npu_cosmic")
     metrics["memory_capacity_bytes"] = int(instance.data["memory_capacity"])
     metrics["total_bandwidth_bytes_per_s"] = quantities.get("total_bandwidth")
     priced = quantities.get("unpriced_blocks") == 0
@@ -91,12 +90,23 @@ def report(instance: BoundInstance, design: DesignBatch, *, scored: Evaluation |
         max(terms, key=lambda name: terms[name]),
         _faithful_memory(instance, design),
         quantities,
+        simulator.predict(columns) if isinstance(simulator, CalibratedSimulator) else None,
     )
 
 
 def _faithful_memory(instance: BoundInstance, design: DesignBatch) -> MemoryBreakdown:
+    if instance.calibrated is not None:
+        return _framework_memory(instance, instance.calibrated, design)
     job = training_job(instance.workload, {**instance.data, **instance.job})
     values = design.value_columns()
     if "weight_sharded" in values:
         values["zero_stage"] = 3 * np.asarray(values.pop("weight_sharded"))
     return memory_per_npu(instance.workload, job, Designs.of(job, values))
+
+
+def _framework_memory(instance: BoundInstance, calibrated: Calibrated, design: DesignBatch) -> MemoryBreakdown:
+    columns = design.value_columns()
+    knobs = {name: np.array([instance.data.get(name, value)]) for name, value in DEFAULTS.items()}
+    knobs |= {knob: columns[name] for knob, name in knob_names(columns).items()}
+    data = instance.data
+    return framework_memory(calibrated.memory_job(int(data["seq"]), int(data["global_batch"])), knobs)

@@ -22,13 +22,14 @@ from cosmic_opt.search.agents import find_agent
 from cosmic_opt.search.allocation import FIRST, PER_REGION, Allocation, Part, parts_of
 from cosmic_opt.search.bounding import NO_LIMIT
 from cosmic_opt.search.budget import Budget
+from cosmic_opt.search.every import proof_of, score_every
 from cosmic_opt.search.executor import Engine, EngineOf, threads
 from cosmic_opt.search.feasible_space import FeasibleSpace, raw_grid
 from cosmic_opt.search.frontier import Frontier
 from cosmic_opt.search.limits import step_limit
 from cosmic_opt.search.memo import RegionMemo
 from cosmic_opt.search.objective import Objective, objective_of
-from cosmic_opt.search.proof import Proof
+from cosmic_opt.search.proof import Block, Proof
 from cosmic_opt.search.score import Scorer, Scores, simulator_of
 from cosmic_opt.search.space import Codes, Space, build_space
 from cosmic_opt.search.study import Remembering, Study, StudyReport
@@ -185,6 +186,13 @@ class _Run:
             self.best_value, self.best_design = int(values[at]), batch.take([at])
             self.note_incumbent(self.best_value, batch.codes[at])
 
+    def keep_if_better(self, value: int, codes: Codes) -> None:
+        """Keep a scored design that is better than the best so far, or as good with less code."""
+        own = None if self.best_design is None else tuple(self.best_design.codes[0].tolist())
+        if self.best_value is None or own is None or (value, tuple(codes.tolist())) < (self.best_value, own):
+            self.best_value, self.best_design = value, self.instance.parameter_set.batch(codes.reshape(1, -1))
+            self.note_incumbent(value, codes)
+
     def note_incumbent(self, value: int, codes: Codes) -> None:
         """Let the study, if there is one, keep the best design so far."""
         if self.study is not None:
@@ -258,7 +266,7 @@ def solve(
     space = FeasibleSpace(instance.parameter_set, feasible_set(model))
 
     def make_space() -> Space:
-        return build_space(instance.parameter_set, model, scorer.simulator, instance.dimensions, objective)
+        return build_space(instance.parameter_set, model, scorer.analytical, instance.dimensions, objective)
 
     tasks = (engine or threads(os.cpu_count() or 1))(Worker(instance.parameter_set, scorer, limit, make_space))
     if study is not None:
@@ -294,7 +302,26 @@ def _search(
     run.offer(start)
     if agent is not None:
         return _agent_alone(run, agent, native=native)
-    return _hybrid(run, memo)
+    return _hybrid(run, memo) if run.scorer.simulator.decomposes else _every(run)
+
+
+def _every(run: _Run) -> Outcome:
+    """Score every design, since no region of them has a bound; the given ones are scored again with the others."""
+    feasible, left = run.space.feasible, run.evaluations_left()
+    blocks: list[Block] = []
+    for part in score_every(run.engine, feasible, run.scorer.objective, run.limit_ticks, run.budget, most=left):
+        run.evaluations += len(part.codes)
+        blocks.append(part.block)
+        if part.best is not None:
+            run.keep_if_better(int(part.values[part.best]), part.codes[part.best])
+        run.log(LogLine(run.budget.elapsed(), 0, 0, run.best_value, None, run.evaluations))
+    if sum(block.designs for block in blocks) < feasible.size:
+        status = SolveStatus.UNKNOWN if run.best_value is None else SolveStatus.FEASIBLE
+        return run.outcome(status, Stop.TIME if run.budget.out_of_time() else Stop.EVALUATIONS)
+    if run.best_value is None and run.limit_ticks == NO_LIMIT:
+        run.explain_no_time()
+    status = SolveStatus.INFEASIBLE if run.best_value is None else SolveStatus.OPTIMAL
+    return replace(run.outcome(status, Stop.PROVED, run.best_value), proof=proof_of(blocks))
 
 
 def _agent_alone(run: _Run, agent: str, *, native: bool) -> Outcome:
@@ -321,7 +348,7 @@ def _hybrid(run: _Run, memo: RegionMemo | None) -> Outcome:
     if run.best_design is not None:
         scores = scorer.score(run.best_design)
         best = int(scores.evaluation.step_ticks[0]), int(scores.amounts[0])
-    frontier = Frontier(space, scorer.simulator, scorer.objective, run.limit_ticks, memo, best, engine=run.engine)
+    frontier = Frontier(space, scorer.analytical, scorer.objective, run.limit_ticks, memo, best, engine=run.engine)
     total = space.regions.count
     run.log(LogLine(run.budget.elapsed(), 0, total, frontier.value, frontier.bound, run.evaluations, "regions bounded"))
     _look_into_open_regions(run, frontier, allocation)

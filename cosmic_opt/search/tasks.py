@@ -49,7 +49,7 @@ class Worker:
         """
         with self._making:
             if self._made is None:
-                bounding = Bounding(self.make_space(), self.scorer.simulator, self.scorer.objective)
+                bounding = Bounding(self.make_space(), self.scorer.analytical, self.scorer.objective)
                 bounding.prepare()
                 self._made = bounding
             return self._made
@@ -66,7 +66,7 @@ def worker_of(instance: BoundInstance, model: LoweredModel) -> Worker:
     scorer = Scorer(simulator_of(instance), objective_of(instance.objective, parameter_set))
 
     def make_space() -> Space:
-        return build_space(parameter_set, model, scorer.simulator, instance.dimensions, scorer.objective)
+        return build_space(parameter_set, model, scorer.analytical, instance.dimensions, scorer.objective)
 
     return Worker(parameter_set, scorer, limit, make_space)
 

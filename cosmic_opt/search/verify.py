@@ -17,12 +17,16 @@ from cosmic_opt.psa.evaluate import feasible
 from cosmic_opt.psa.parameter_set import DesignBatch
 from cosmic_opt.search import kernel
 from cosmic_opt.search.bounding import NO_LIMIT, Bounding
+from cosmic_opt.search.budget import Budget
 from cosmic_opt.search.certificate import Certificate
+from cosmic_opt.search.every import score_every
+from cosmic_opt.search.executor import Threads
 from cosmic_opt.search.limits import step_limit
 from cosmic_opt.search.objective import objective_of
 from cosmic_opt.search.proof import Block, Proof
 from cosmic_opt.search.score import Scorer, simulator_of
 from cosmic_opt.search.space import Space, build_space
+from cosmic_opt.search.tasks import worker_of
 from cosmic_opt.solvers.base import SolveStatus
 
 SAMPLES = 4096
@@ -129,7 +133,10 @@ class _Verification:
     # --- the evidence -----------------------------------------------------------------------------------------
 
     def evidence(self, proof: Proof) -> Iterator[Check]:
-        objective, simulator = self.scorer.objective, self.scorer.simulator
+        if not self.scorer.simulator.decomposes:
+            yield from self.every(proof)
+            return
+        objective, simulator = self.scorer.objective, self.scorer.analytical
         space = build_space(self.instance.parameter_set, self.model, simulator, self.instance.dimensions, objective)
         bounding = Bounding(space, simulator, objective)
         yield self.cover(space, proof)
@@ -146,6 +153,17 @@ class _Verification:
         yield self.solve_again(bounding, solved)
         yield self.claims(Proof(proof.against, blocks, proof.solved, proof.nodes).least)
         yield self.sizes(space)
+        yield self.members()
+
+    def every(self, proof: Proof) -> Iterator[Check]:
+        """Score every design again, and compare the best of each chunk."""
+        worker = worker_of(self.instance, self.model)
+        scored = score_every(Threads(worker, 1), self.designs, self.scorer.objective, self.limit, Budget())
+        blocks = tuple(chunk.block for chunk in scored)
+        wrong = sum(left != right for left, right in zip(blocks, proof.blocks, strict=False))
+        agree = wrong == 0 and len(blocks) == len(proof.blocks)
+        yield Check("scores", agree, f"{self.designs.size:,} designs in {len(blocks):,} chunks, {wrong} differ")
+        yield self.claims(Proof(proof.against, blocks, proof.solved, proof.nodes).least)
         yield self.members()
 
     def cover(self, space: Space, proof: Proof) -> Check:

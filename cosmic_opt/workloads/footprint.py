@@ -114,29 +114,33 @@ def in_flight(job: FootprintJob, designs: TrainingDesigns) -> FloatArray:
     return np.asarray(np.minimum(count, designs.pp * more))
 
 
-def layer_activation_bytes(job: FootprintJob, designs: TrainingDesigns) -> FloatArray:
+def layer_activation_bytes(job: FootprintJob, designs: TrainingDesigns, operand_bytes: float = 2.0) -> FloatArray:
     """Return bytes one layer keeps per micro-batch without recompute.
 
     Inputs of norms and maps are whole on each tp rank without sequence parallelism; queries, keys, values and the
     MLP's branches are split. Unfused attention keeps its scores: 5 a s / h per token with dropout (Korthikanti 2022).
+    A recipe that casts the operands of maps keeps them cast, in `operand_bytes` per element (Transformer Engine); the
+    output of attention twice then, since its own backward reads 16 bits.
     """
     model, experts = job.model, job.model.experts
-    whole = (2 * 4 + (2 if model.dropout else 0)) * model.hidden
+    whole = (2 * (2 + operand_bytes) + (2 if model.dropout else 0)) * model.hidden
     ffn = model.ffn
-    inside = 2 * (2 * model.score_width + model.kv_width)
+    inside = 2.0 * (2 * model.score_width + model.kv_width)
+    if operand_bytes < 2:
+        inside += operand_bytes * model.value_width
     if experts is not None:
         ffn = experts.top_k * experts.ffn + experts.shared * experts.ffn
-        inside += 2 * 2 * experts.top_k * model.hidden
-    inside += 2 * ffn * (3 if model.gated_mlp else 2)
+        inside += (2 + operand_bytes) * experts.top_k * model.hidden
+    inside += ffn * (2 * (2 if model.gated_mlp else 1) + operand_bytes)
     if job.stack.attention.kind == "unfused":
         inside += (5 if model.dropout else 2) * model.heads * job.sequence
     return np.asarray(designs.tokens(job) * (whole / _split(job, designs) + inside / designs.tp))
 
 
-def footprint(job: FootprintJob, designs: TrainingDesigns) -> Footprint:
+def footprint(job: FootprintJob, designs: TrainingDesigns, operand_bytes: float = 2.0) -> Footprint:
     """Return the bytes of the first stage under the designs' recompute, embedding included."""
     layers = most_layers(job.model.layers, designs)
-    kept = layer_activation_bytes(job, designs)
+    kept = layer_activation_bytes(job, designs, operand_bytes)
     again = designs.recompute
     inputs = 2 * designs.tokens(job) * job.model.hidden / _split(job, designs)
     partly = kept * (1 - ELEMENTWISE_SHARE * again.elementwise)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 from numpy.typing import NDArray
@@ -29,6 +29,7 @@ class FrameworkJob:
     stack: Stack
     sequence: int
     global_batch: int
+    operand_bytes: float = 2.0
     sequence_parallel: bool | NDArray[np.bool_] = False
     pipeline: str = "1f1b"
 
@@ -40,8 +41,7 @@ def framework_memory(job: FrameworkJob, knobs: Mapping[str, Values]) -> MemoryBr
         LimitError: a part is beyond 2^62 bytes.
     """
     designs, split = designs_of(knobs, job.stack.selective)
-    own = FrameworkJob(job.model, job.stack, job.sequence, job.global_batch, split, job.pipeline)
-    parts = footprint(own, designs)
+    parts = footprint(replace(job, sequence_parallel=split), designs, job.operand_bytes)
     zeros = np.zeros(designs.tp.shape, dtype=np.int64)
     return MemoryBreakdown(
         weights_bytes=_whole(parts.weights_bytes),

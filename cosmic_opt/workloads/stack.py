@@ -162,6 +162,11 @@ class Recipe:
     gather_bytes: float
     block_scaled: bool
 
+    @property
+    def operand_bytes(self) -> float:
+        """Bytes per element of a matrix operand kept for backward; every recipe that casts keeps 8 bits."""
+        return 1.0 if self.cast_bytes else 2.0
+
 
 @dataclass(frozen=True, slots=True)
 class Accuracy:

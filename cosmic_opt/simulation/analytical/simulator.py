@@ -81,6 +81,7 @@ class AnalyticalSimulator:
     Attributes:
         terms: Names of the parts of a step.
         hidden: Names of the hidden communication.
+        decomposes: A step is made of one option per network dimension, so that a region of designs has bounds.
         structural: Columns that `prepare` reads.
         communicating: Columns that say how groups communicate, and change nothing where communication takes no time.
         inert: Columns that cannot change a score here.
@@ -91,6 +92,7 @@ class AnalyticalSimulator:
 
     terms = TERMS
     hidden = HIDDEN
+    decomposes = True
 
     def __init__(
         self,
@@ -233,14 +235,11 @@ class AnalyticalSimulator:
 
     def metrics(self, evaluation: Evaluation, npus: int | IntArray) -> Metrics:
         """Return throughput and achieved FLOP/s of scored designs on `npus` NPUs each."""
-        return measure(
-            self.workload,
-            self.job,
-            self.npu,
-            npus,
-            evaluation.step_ticks,
-            causal_half=self.causal_half,
-        )
+        return self.rates_of(evaluation.step_ticks, npus)
+
+    def rates_of(self, step_ticks: IntArray, npus: int | IntArray) -> Metrics:
+        """Return the metrics of steps of so many ticks."""
+        return measure(self.workload, self.job, self.npu, npus, step_ticks, causal_half=self.causal_half)
 
     def _require_scored(self, statuses: NDArray[np.int64], inputs: IntArray, start: int, *, strict: bool) -> None:
         """Raise for the first row that has no time; not `strict`, for one whose values mean nothing."""

@@ -13,7 +13,8 @@ def implied_recompute(setup: TrainingSetup, designs: TrainingDesigns) -> Recompu
     """Return the least recompute under which each design fits its device, or all of it where none does.
 
     First what is cheap to produce again is dropped; then so many layers run forward twice as memory demands, which
-    is linear in their share.
+    is linear in their share. Operands count with 16 bits: a recipe's recompute is chosen once, and kept when its
+    precision is narrowed.
     """
     nothing, everything = np.zeros_like(designs.tp), np.ones_like(designs.tp)
     keep, cheap, full = (

@@ -64,7 +64,7 @@ def predict(
     terms = {name: float(value[0]) for name, value in result.terms.items()}
     step_s = float(result.step_s[0])
     group = accuracy_group(setup)
-    memory = footprint(setup, designs)
+    memory = footprint(setup, designs, setup.recipe.operand_bytes)
     extrapolates = _extrapolates(setup, designs, memory, accuracy)
     p90 = accuracy.p90.get(group, accuracy.p90[UNKNOWN_GROUP])
     if len(extrapolates) > len(setup.device.extrapolates):

@@ -123,7 +123,7 @@ class CalibratedSimulator:
         ((_, setup, designs),) = self._groups(columns, 1)
         return predict(setup, designs, self.calibrated.accuracy)
 
-    def rates(self, step_ticks: IntArray, npus: int) -> Metrics:
+    def rates_of(self, step_ticks: IntArray, npus: int) -> Metrics:
         """Return the metrics of steps on so many NPUs; peak is that of the recipe's precision, attention causal."""
         assert np.all(step_ticks >= 1), "a scored step takes time"
         seconds = step_ticks / TICKS_PER_SECOND
