@@ -153,7 +153,8 @@ def _sizes_a_domain(model: ModelSpec, name: str) -> bool:
 def _widest(spec: InstanceSpec, edits: Edits, own: ParameterSet) -> ParameterSet:
     """Return the problem with every parameter free; `own` where a rule has no meaning on the whole domains."""
     try:
-        return bind(spec, replace(edits, fix=(), free=tuple(spec.model.parameters))).parameter_set
+        present = {column.parameter for column in own.columns}
+        return bind(spec, replace(edits, fix=(), free=tuple(sorted(present)))).parameter_set
     except (SpecError, LimitError):
         return own
 

@@ -39,6 +39,12 @@ class InstanceSpec:
     where: Where
     software: Mapping[str, str] = field(default_factory=dict)
 
+    @property
+    def npus(self) -> int:
+        """NPUs of the job: a part of the system where the data say so."""
+        own = self.data.get("npus")
+        return self.system.npus if own is None else own.integer(low=1)
+
 
 def load_instance(name: str) -> InstanceSpec:
     """Return the instance called `name` (a shipped name, or the path of a YAML file) with all its parts.

@@ -52,7 +52,7 @@ def _instance(name: str) -> dict[str, str | int]:
         "model": spec.model.name,
         "workload": str(spec.workload["name"]),
         "system": spec.system.name,
-        "npus": spec.system.npus,
+        "npus": spec.npus,
     }
 
 

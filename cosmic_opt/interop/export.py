@@ -24,6 +24,7 @@ from cosmic_opt.interop.export_readme import readme_text
 from cosmic_opt.interop.export_trace import Shapes, differs, filled, stage_operations
 from cosmic_opt.interop.trace_folder import GROUPS_FILE
 from cosmic_opt.psa.parameter_set import DesignBatch
+from cosmic_opt.search.score import analytical_of, simulator_of
 from cosmic_opt.simulation.analytical.inputs import DEFAULTS
 from cosmic_opt.simulation.replay import Operation, ReplayMachine, TraceWorkload, replay
 from cosmic_opt.workloads.graph import TrainingGraph, training_graph
@@ -99,9 +100,10 @@ def astra_sim_run(instance: BoundInstance, design: DesignBatch) -> AstraSimRun:
     """Return one design of a training instance as ASTRA-sim runs it.
 
     Raises:
-        SpecError: one NPU, or interleaved stages, which are not written.
+        SpecError: one NPU, or interleaved stages, which are not written; an instance with a software stack.
         LimitError: more NPUs than files are written for.
     """
+    analytical_of(simulator_of(instance))
     point = {**DEFAULTS, **instance.data, **instance.job, **next(design.points())}
     parallelism = Parallelism(*(int(point[name]) for name in ("dp", "tp", "pp", "sp")))
     if parallelism.npus > MOST_NPUS:

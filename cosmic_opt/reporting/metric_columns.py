@@ -88,6 +88,7 @@ class Measures:
         quantities = _quantities(instance)
         known = {*SIMULATED, MICRO_BATCHES, *parts_of(instance), *quantities}
         short = {quantity.name: name for name, quantity in quantities.items()} | ALIASES
+        short |= {name.removesuffix("_s"): name for name in parts_of(instance)}
         names: list[str] = []
         for name in wanted:
             full = short.get(name, name)

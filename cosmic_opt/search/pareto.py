@@ -14,6 +14,7 @@ from numpy.typing import NDArray
 
 from cosmic_opt.catalog.bind import BoundInstance
 from cosmic_opt.errors import LimitError, SpecError, nearest
+from cosmic_opt.feasibility.feasible_set import feasible_set
 from cosmic_opt.ir.check import recheck
 from cosmic_opt.ir.lower import lower
 from cosmic_opt.ir.model import LoweredModel
@@ -21,13 +22,17 @@ from cosmic_opt.psa.parameter_set import DesignBatch, ParameterSet
 from cosmic_opt.psa.quantity import Quantity
 from cosmic_opt.search import kernel
 from cosmic_opt.search.budget import Budget
+from cosmic_opt.search.every import score_every
+from cosmic_opt.search.every_front import every_front
+from cosmic_opt.search.executor import Threads
 from cosmic_opt.search.frontier import Frontier
 from cosmic_opt.search.limits import step_limit
 from cosmic_opt.search.objective import Objective, quantity_values
 from cosmic_opt.search.owners import STRUCTURAL
 from cosmic_opt.search.score import Scorer, simulator_of
 from cosmic_opt.search.solve import Stop
-from cosmic_opt.search.space import Space, build_space
+from cosmic_opt.search.space import Codes, Space, build_space
+from cosmic_opt.search.tasks import worker_of
 
 IntArray = NDArray[np.int64]
 
@@ -69,6 +74,8 @@ def pareto_front(instance: BoundInstance, *names: str, budget: Budget | None = N
         empty = parameter_set.batch(np.zeros((0, len(parameter_set.columns)), dtype=np.int32))
         none = np.zeros((0, len(names)), dtype=np.int64)
         return ParetoFront(quantities, empty, none[:, 0], none, 0, 0, 0, 0, Stop.PROVED)
+    if instance.calibrated is not None:
+        return _by_scoring(instance, model, quantities, budget or Budget())
     scorer, space, level = _space(instance, model, quantities)
     frontier = Frontier(space, scorer.analytical, scorer.objective, step_limit(parameter_set))
     levels = None if level is None else quantity_values(level, space.batch(frontier.regions.codes))
@@ -96,6 +103,25 @@ def pareto_front(instance: BoundInstance, *names: str, budget: Budget | None = N
         search.nodes,
         search.stop,
     )
+
+
+def _by_scoring(
+    instance: BoundInstance, model: LoweredModel, quantities: tuple[Quantity, ...], budget: Budget
+) -> ParetoFront:
+    """Return the front of a calibrated problem: every design is scored."""
+    parameter_set, feasible = instance.parameter_set, feasible_set(model)
+
+    def amounts_of(codes: Codes) -> IntArray:
+        batch = parameter_set.batch(codes)
+        return np.column_stack([quantity_values(quantity, batch) for quantity in quantities])
+
+    engine, limit = Threads(worker_of(instance, model), 1), step_limit(parameter_set)
+    chunks = score_every(engine, feasible, Objective("step_time"), limit, budget)
+    front = every_front(chunks, amounts_of, 1 + len(quantities), len(parameter_set.columns))
+    recheck(model, parameter_set, front.codes, "the Pareto search")
+    stop = Stop.PROVED if front.scored == feasible.size else Stop.TIME
+    designs, steps, amounts = parameter_set.batch(front.codes), front.points[:, 0], front.points[:, 1:]
+    return ParetoFront(quantities, designs, steps, amounts, feasible.size, 0, 0, 0, stop)
 
 
 def _quantity(parameter_set: ParameterSet, name: str) -> Quantity:

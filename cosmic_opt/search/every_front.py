@@ -1,0 +1,58 @@
+"""The front of step time against structural quantities by scoring every design, where no region has a bound."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from cosmic_opt.search.every import Scored
+from cosmic_opt.search.space import Codes
+
+IntArray = NDArray[np.int64]
+
+
+class Front(NamedTuple):
+    """Points [n, objectives] that nothing beats, ascending, with a design each (of equal points that of least code)."""
+
+    points: IntArray
+    codes: Codes
+    scored: int
+
+
+def every_front(
+    chunks: Iterator[Scored], amounts_of: Callable[[Codes], IntArray], objectives: int, columns: int
+) -> Front:
+    """Return the front of the allowed designs; a chunk's values are its steps, `amounts_of` gives the rest."""
+    points, codes = np.zeros((0, objectives), dtype=np.int64), np.zeros((0, columns), dtype=np.int32)
+    scored = 0
+    for chunk in chunks:
+        scored += len(chunk.codes)
+        own = chunk.codes[chunk.allowed]
+        steps = chunk.values[chunk.allowed].astype(np.int64)
+        both = np.concatenate([points, np.column_stack([steps, amounts_of(own)])])
+        members = np.concatenate([codes, own])
+        kept = _undominated(both, members)
+        points, codes = both[kept], members[kept]
+    return Front(points, codes, scored)
+
+
+def _undominated(points: IntArray, codes: Codes) -> NDArray[np.intp]:
+    """Return the rows that no other row matches or beats in every objective, in ascending order of the points.
+
+    In that order nothing later beats a row, so a row stays exactly when no row kept before it is as good throughout.
+    """
+    order = np.lexsort((*codes.T[::-1], *points.T[::-1]))
+    if points.shape[1] == 2:
+        second = points[order, 1]
+        before = np.minimum.accumulate(np.concatenate([[np.iinfo(np.int64).max], second[:-1]]))
+        return np.asarray(order[second < before])
+    kept: list[int] = []
+    front = np.zeros((0, points.shape[1]), dtype=np.int64)
+    for row in order:
+        if not (front <= points[row]).all(axis=1).any():
+            kept.append(int(row))
+            front = np.concatenate([front, points[row : row + 1]])
+    return np.array(kept, dtype=np.intp)
