@@ -102,7 +102,12 @@ def placed_freely(rng: random.Random, design: Design) -> Design:
 
 
 def simulator(
-    workload: Transformer, dimensions: int, shapes: tuple[tuple[int, ...], ...], *, explicit: bool = False
+    workload: Transformer,
+    dimensions: int,
+    shapes: tuple[tuple[int, ...], ...],
+    *,
+    explicit: bool = False,
+    global_batch: int = GLOBAL_BATCH,
 ) -> AnalyticalSimulator:
     names = ("npus_per_dim", "topology", "algorithm", "bandwidth", "latency")
     per_dim = [f"{name}[{dim}]" for name in names for dim in range(dimensions)]
@@ -116,7 +121,7 @@ def simulator(
         domains[f"npus_per_dim[{dim}]"] = tuple({shape[dim] for shape in shapes})
         domains[f"topology[{dim}]"] = TOPOLOGIES
         domains[f"algorithm[{dim}]"] = ALGORITHMS
-    job = {"global_batch": GLOBAL_BATCH, "sequence": SEQUENCE}
+    job = {"global_batch": global_batch, "sequence": SEQUENCE}
     return AnalyticalSimulator(workload, job, NPU, dimensions, {}, domains)
 
 

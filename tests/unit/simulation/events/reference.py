@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Hashable
 from dataclasses import dataclass, field
 from fractions import Fraction
 from math import ceil
@@ -38,8 +39,22 @@ class Server:
         return self.since + ceil(max(Fraction(0), min(chunk.left for chunk in self.serving)) * len(self.serving))
 
 
-def reference(program: Program, *, policy: str = "fifo", active: int = 1) -> tuple[list[int], list[int]]:
-    """Return when each operation ends, and how long each dimension was busy."""
+Partners = Callable[[int, int, int], tuple[Hashable, int]]
+"""From a stream, a call and a dimension: what names the group that runs the phase together, and its size."""
+
+
+def alone(stream: int, call: int, dim: int) -> tuple[Hashable, int]:
+    return stream, 1
+
+
+def reference(
+    program: Program, *, policy: str = "fifo", active: int = 1, partners: Partners = alone
+) -> tuple[list[int], list[int]]:
+    """Return when each operation ends, and how long each dimension was busy.
+
+    A chunk goes on when all partners have done its phase.
+    """
+    met: dict[Hashable, list[Chunk]] = {}
     ops, firsts, ends = program.ops, [], []
     for stream in program.streams:
         firsts.append(len(ends))
@@ -70,9 +85,16 @@ def reference(program: Program, *, policy: str = "fifo", active: int = 1) -> tup
                 server.advance(now)
                 for chunk in [chunk for chunk in server.serving if chunk.left <= 0]:
                     server.serving.remove(chunk)
-                    travelling.append((now + chunk.route[chunk.at].latency_ticks, counter, chunk))
-                    counter += 1
-                    chunk.at += 1
+                    place, visit = at[chunk.stream], chunk.route[chunk.at]
+                    group, size = partners(chunk.stream, ops[place].call, visit.dim)
+                    rendezvous = group, place - firsts[chunk.stream], chunk.number, chunk.at
+                    met.setdefault(rendezvous, []).append(chunk)
+                    if len(met[rendezvous]) < size:
+                        continue
+                    for partner in met.pop(rendezvous):
+                        travelling.append((now + visit.latency_ticks, counter, partner))
+                        counter += 1
+                        partner.at += 1
         for item in sorted((item for item in travelling if item[0] == now), key=lambda item: item[1]):
             travelling.remove(item)
             chunk = item[2]
