@@ -1,7 +1,8 @@
 """Closed forms of a training step, vectorised over designs; cost independent of NPUs and layers.
 
-The step of the slowest pipeline stage, worked for every micro-batch, plus one pass of every other stage (1F1B:
-Narayanan 2021), plus what sharded data parallelism exposes, plus the optimizer.
+The step of the pipeline stage that delays it most, worked for every micro-batch, plus its least waits for the others
+(1F1B: Narayanan 2021), plus what sharded data parallelism exposes, plus the optimizer: a lower bound of every order
+of events, and equal to `simulation.events` where nothing contends.
 
 - Compute: a roofline per operator of `workloads.operators`, each rounded once to a tick.
 - Tensor parallelism: two synchronisations of the residual stream per layer and direction; each an all-reduce,
@@ -9,7 +10,7 @@ Narayanan 2021), plus what sharded data parallelism exposes, plus the optimizer.
   embedding synchronises forward and its head backward (vocabulary-parallel); a loss's two scalars per token are
   left out. All of it blocks compute.
 - Context parallelism (sp): keys and values are gathered before attention each way, and their gradients reduced.
-- Pipeline: each stage pays one send each way per micro-batch, at the cost of the worst pair of neighbours;
+- Pipeline: a send to each neighbour holds its stage per micro-batch, at the cost of the worst pair of neighbours;
   with sequence parallelism a rank sends its part of the stream.
 - Data parallelism over dp * sp: buckets of one layer, the embedding and the head (`sharding`). ZeRO 0 all-reduces
   gradients; 1 and 2 reduce-scatter them and gather weights once a step; 3 gathers weights forward and backward
