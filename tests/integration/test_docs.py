@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from pathlib import Path
 
 import pytest
 import typer.main
@@ -32,7 +33,10 @@ def rows(page: str, header: str) -> list[list[str]]:
 
 
 @pytest.mark.parametrize("shown", shown_in("../README.md"), ids=lambda shown: shown.command)
-def test_a_command_of_the_readme_runs_and_prints_what_it_shows(shown: Shown) -> None:
+def test_a_command_of_the_readme_runs_and_prints_what_it_shows(
+    shown: Shown, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
     output = shown.ran()
     if shown.output.strip():
         assert masked(output) == masked(shown.output)
