@@ -10,8 +10,10 @@ import time
 
 import numpy as np
 
+from cosmic_opt.api import Problem
 from cosmic_opt.catalog.hardware import load_device
 from cosmic_opt.catalog.stacks import load_recipe, load_stack
+from cosmic_opt.search.score import kernel_columns, simulator_of
 from cosmic_opt.simulation.calibrated.job import Recompute, TrainingDesigns, TrainingSetup
 from cosmic_opt.simulation.calibrated.step import step_time
 from cosmic_opt.workloads.footprint import footprint
@@ -61,5 +63,17 @@ def main(count: int) -> None:
     print(f"fastest step {step.min():.2f} s, median {np.median(step):.2f} s")
 
 
+def instance_rate(count: int) -> None:
+    """The same through an instance: codes to columns to ticks, sequence parallelism and overlap mode varying."""
+    problem = Problem.load("llama3-405b/h100-1024").without("fits").free("tensor_overlap")
+    batch = problem.sample(count, seed=0)
+    simulator = simulator_of(problem.instance)
+    simulator.evaluate(kernel_columns(batch))
+    start = time.process_time()
+    simulator.evaluate(kernel_columns(batch))
+    print(f"{count:,} designs of {problem.instance.name}: {count / (time.process_time() - start):,.0f} scores/s")
+
+
 if __name__ == "__main__":
+    instance_rate(int(sys.argv[1]) if len(sys.argv) > 1 else 200_000)
     main(int(sys.argv[1]) if len(sys.argv) > 1 else 200_000)

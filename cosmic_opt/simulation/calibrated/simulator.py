@@ -71,12 +71,12 @@ class CalibratedSimulator:
         read = {*self.knobs.values(), *self.job_wide}
         self.columns = tuple(name for name in domains if name in read)
         self.inert = tuple(name for name in domains if name not in read)
-        self._setup_of = lru_cache(maxsize=256)(self._make_setup)
+        self.setup_for = lru_cache(maxsize=256)(self._make_setup)
         first = {name: domains[name][0] for name in self.job_wide if name in domains}
         self.constants = {**first, **self.constants}
         for mode in domains.get("tensor_overlap", ()):
-            self._setup_of((("tensor_overlap", mode),))
-        setup = self._setup_of(())
+            self.setup_for((("tensor_overlap", mode),))
+        setup = self.setup_for(())
         self.terms = tuple(step_time(setup, TrainingDesigns.of()).terms)
         self.sequence, self.global_batch = setup.sequence, setup.global_batch
 
@@ -145,14 +145,14 @@ class CalibratedSimulator:
         designs, _ = designs_of(knobs, self.calibrated.stack.selective)
         varied = [name for name in self.job_wide if name in self.columns]
         if not varied:
-            yield slice(None), self._setup_of(()), designs
+            yield slice(None), self.setup_for(()), designs
             return
         keys = np.stack([np.atleast_1d(_codes(name, columns[name])) for name in varied], axis=1)
         kinds, group = np.unique(keys, axis=0, return_inverse=True)
         for number, kind in enumerate(kinds):
             index = np.flatnonzero(group.reshape(-1) == number)
             own = tuple((name, _spelled(name, code)) for name, code in zip(varied, kind.tolist(), strict=True))
-            yield index, self._setup_of(own), _take(designs, index)
+            yield index, self.setup_for(own), _take(designs, index)
 
     def _values(self, columns: Mapping[str, Values], knob: str) -> Values:
         name = self.knobs.get(knob, knob)

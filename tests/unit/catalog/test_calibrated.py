@@ -1,0 +1,119 @@
+"""Instances that name a software stack: what they bind to, and what they refuse."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from cosmic_opt.api import Problem
+from cosmic_opt.errors import SpecError
+
+NAME = "llama3-70b/h100-64"
+
+
+def test_a_stack_makes_an_instance_calibrated_and_its_absence_analytical() -> None:
+    own = Problem.load(NAME).instance.calibrated
+    assert own is not None
+    assert (own.stack.name, own.recipe.name, own.device.name) == ("megatron-te-2025", "fp8", "h100-sxm")
+    assert Problem.load("llama3-405b/h100-16k").instance.calibrated is None
+
+
+def test_set_changes_stack_and_precision() -> None:
+    own = Problem.load(NAME).set(stack="megatron-2021", precision="BF16").instance.calibrated
+    assert own is not None
+    assert (own.stack.name, own.recipe.name) == ("megatron-2021", "bf16")
+
+
+def test_peak_and_memory_bandwidth_are_the_instance_s_own() -> None:
+    own = Problem.load(NAME).set(peak="500 TFLOPS", memory_bandwidth="2 TB/s").instance.calibrated
+    assert own is not None
+    assert own.device.peak("bf16") == pytest.approx(500e12)
+    assert own.device.peak("fp8") == pytest.approx(1000e12, rel=1e-3)
+    assert own.device.memory_bytes_per_s == 2e12
+
+
+@pytest.mark.parametrize(
+    ("changes", "message", "hint"),
+    [
+        ({"stack": "megatron-te-205"}, "unknown stack", "megatron-te-2025"),
+        ({"precision": "fp9"}, "unknown precision", "fp8"),
+        ({"precision": "nvfp4"}, "no matrix peak in 'fp4'", "fp8"),
+        ({"overlap_gradients": "1"}, "decided by the stack", "leave it out"),
+        ({"latency[0]": "1 us"}, "decided by the stack", "leave it out"),
+        ({"layers": "0"}, "out of range", "allowed"),
+        ({"bandwidth[2]": "1 GB/s"}, "unknown datum", "bandwidth"),
+    ],
+)
+def test_what_makes_no_sense_is_refused_with_a_hint(changes: dict[str, str], message: str, hint: str) -> None:
+    with pytest.raises(SpecError, match=message.replace("[", r"\[")) as caught:
+        _ = Problem.load(NAME).set(**changes).instance
+    assert hint in (caught.value.hint or "")
+
+
+def test_a_precision_without_a_stack_is_refused() -> None:
+    with pytest.raises(SpecError, match="needs a software stack"):
+        _ = Problem.load("calculon/gpt3-175b-h100-1024").set(precision="fp8").instance
+
+
+def _instance(folder: Path, **changes: str) -> str:
+    keys = {
+        "schema": "cosmic-opt/instance@1",
+        "model": "megatron",
+        "workload": "llama3-8b",
+        "system": "dgx-h100-1024",
+        "stack": "megatron-te-2025",
+        "job": "{global_batch: 64}",
+        "data": "{npus: 8}",
+        "scope": "framework",
+        **changes,
+    }
+    path = folder / "own.yaml"
+    path.write_text("".join(f"{key}: {value}\n" for key, value in keys.items() if value), encoding="utf-8")
+    return str(path)
+
+
+def test_a_device_without_constants_is_refused(tmp_path: Path) -> None:
+    name = _instance(tmp_path, system="cosmic-system2", data="{}")
+    with pytest.raises(SpecError, match="no calibrated constants") as caught:
+        _ = Problem.load(name).instance
+    assert "leave 'stack' out" in (caught.value.hint or "")
+
+
+def test_experts_need_a_stack(tmp_path: Path) -> None:
+    name = _instance(tmp_path, workload="mixtral-8x7b", stack="")
+    with pytest.raises(SpecError, match="experts or latent attention"):
+        _ = Problem.load(name).instance
+    assert Problem.load(name).set(stack="megatron-te-2025", npus=64).count().value > 0
+
+
+def test_an_image_model_has_no_calibrated_step(tmp_path: Path) -> None:
+    with pytest.raises(SpecError, match="image model"):
+        _ = Problem.load(_instance(tmp_path, workload="vit-base")).instance
+
+
+def test_a_wrong_stack_in_a_file_is_named_with_its_line(tmp_path: Path) -> None:
+    with pytest.raises(SpecError, match="unknown stack") as caught:
+        Problem.load(_instance(tmp_path, stack="megatron"))
+    assert caught.value.where is not None
+    assert (caught.value.where.line, caught.value.where.key) == (5, "stack")
+
+
+def test_a_user_s_stack_file_lies_beside_the_instance(tmp_path: Path) -> None:
+    shipped = Path(__file__).parents[3] / "instances" / "_stacks" / "megatron-te-2025.yaml"
+    text = shipped.read_text(encoding="utf-8")
+    (tmp_path / "mine.yaml").write_text(text.replace("name: megatron-te-2025", "name: mine"), encoding="utf-8")
+    own = Problem.load(_instance(tmp_path, stack="mine.yaml")).instance.calibrated
+    assert own is not None
+    assert own.stack.name == "mine"
+
+
+def test_the_precision_is_bf16_unless_given(tmp_path: Path) -> None:
+    own = Problem.load(_instance(tmp_path)).instance.calibrated
+    assert own is not None
+    assert own.recipe.name == "bf16"
+
+
+def test_a_model_with_the_analytical_simulator_s_knobs_is_refused() -> None:
+    with pytest.raises(SpecError, match="decided by the stack"):
+        _ = Problem.load("calculon/gpt3-175b-h100-1024").set(stack="megatron-te-2025").instance
