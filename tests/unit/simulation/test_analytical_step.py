@@ -122,7 +122,7 @@ def test_context_parallelism_moves_keys_and_values_three_times_a_layer() -> None
 def test_equal_stages_idle_for_stages_less_one_over_micro_batches() -> None:
     terms = parts(build(pp=8))
     busy = terms["step"] - terms["pipeline bubble"] - terms["optimizer"]
-    assert terms["pipeline bubble"] == pytest.approx(busy * 7 / 64, rel=1e-2)  # the ends make stages unequal and send once
+    assert terms["pipeline bubble"] == pytest.approx(busy * 7 / 64, rel=1e-2)  # the ends are unequal and send once
 
 
 def test_every_pass_of_a_stage_sends_twice() -> None:
