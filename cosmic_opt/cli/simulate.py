@@ -17,9 +17,10 @@ from cosmic_opt.cli.options import Request, problem_command
 from cosmic_opt.errors import SpecError, Where, nearest
 from cosmic_opt.psa.parameter_set import Constraint, DesignBatch
 from cosmic_opt.reporting.designs import design_text, designs_keys
+from cosmic_opt.reporting.launch import launch_options, launch_text
 from cosmic_opt.reporting.rules import rule_keys, rules_text
 
-ANALYTICAL, EVENTS = "analytical", "events"
+ANALYTICAL, EVENTS, CALIBRATED = "analytical", "events", "calibrated"
 ENGINES = (ANALYTICAL, EVENTS)
 TIMELINE = Where("--timeline")
 
@@ -52,11 +53,18 @@ def simulate(
             return _by_events(request, problem, batch, keys, timeline)
         if not broken:
             report = problem.simulate(batch)
-            text = f"{request.title}\n\n{design_text(batch)}\n\n{score_text(report, problem.instance)}"
-            keys |= {"engine": engine, **score_keys(report), "violations": []}
+            launch = launch_options(problem.instance, batch)
+            shown = f"{design_text(batch)}\n\n{launch_text(launch)}" if launch else design_text(batch)
+            text = f"{request.title}\n\n{shown}\n\n{score_text(report, problem.instance)}"
+            keys |= {"engine": _engine(problem, engine), **score_keys(report), "launch": launch, "violations": []}
             request.output.result("simulate", keys, text)
             return DONE
-    return _refuse(request, batch, {**keys, "engine": engine}, broken)
+    return _refuse(request, batch, {**keys, "engine": _engine(problem, engine)}, broken)
+
+
+def _engine(problem: Problem, asked: str) -> str:
+    """Return the engine that scores: an instance with a software stack has its own."""
+    return CALIBRATED if problem.instance.calibrated is not None and asked == ANALYTICAL else asked
 
 
 def _check_engine(engine: str, timeline: Path | None, *, force: bool) -> None:

@@ -10,6 +10,7 @@ from cosmic_opt.catalog.bind import BoundInstance
 from cosmic_opt.psa.parameter_set import Constraint
 from cosmic_opt.reporting.dead_knobs import dead_keys, dead_text
 from cosmic_opt.reporting.designs import design_text, designs_keys
+from cosmic_opt.reporting.launch import launch_options, launch_text
 from cosmic_opt.reporting.numbers import count_text, exact
 from cosmic_opt.reporting.rules import rule_keys
 from cosmic_opt.reporting.scores import score_keys, score_text
@@ -75,6 +76,7 @@ def answer_keys(
         "bound": bound,
         "gap": outcome.gap,
         **scored,
+        "launch": launch_options(instance, outcome.design) if report is not None else [],
         "feasible_designs": outcome.feasible_designs,
         "feasible_designs_text": exact(outcome.feasible_designs),
         "grid_size": grid,
@@ -124,6 +126,9 @@ def answer_text(
     if report is None:
         return head
     parts = [head, design_text(outcome.design), score_text(report, instance)]
+    launch = launch_options(instance, outcome.design)
+    if launch:
+        parts.insert(2, launch_text(launch))
     if knobs.dead or knobs.undecided:
         parts.append(dead_text(knobs))
     return "\n\n".join(parts)
