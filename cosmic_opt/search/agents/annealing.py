@@ -12,9 +12,9 @@ from cosmic_opt.search.weighted_paths import Codes
 CHAINS = 8
 COLUMNS = 1.5
 """Columns a move changes, on average."""
-HOT = 0.1
-"""Temperature at the start: a design worse by 10 % is taken with probability 1/e."""
-HALF_AFTER = 256
+HOT = 0.05
+"""Temperature at the start: a design worse by 5 % is taken with probability 1/e."""
+HALF_AFTER = 128
 """Evaluations after which the temperature is half of that; it goes on falling as 1 / evaluations."""
 RENEWAL = 512
 """Evaluations between renewals: the worse half of the chains goes on from where the better half is."""

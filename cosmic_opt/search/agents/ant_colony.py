@@ -10,10 +10,10 @@ from cosmic_opt.search.agents.base import AGENTS, Scores
 from cosmic_opt.search.feasible_space import FeasibleSpace
 
 ANTS = 16
-EVAPORATION = 0.25
+EVAPORATION = 0.5
 """As in COSMIC's experiments (PAPERS: ACO, 8 / 16 ants, evaporation 0.25 / 0.5 / 0.75)."""
-ELITE = 8
-LEAST_DEVIATIONS = 0.1
+ELITE = 4
+LEAST_DEVIATIONS = 0.2
 """Columns of an ant that leave the trail even when it is deepest, on average per column with two codes."""
 
 
