@@ -341,7 +341,7 @@ def _hybrid(run: _Run, memo: RegionMemo | None) -> Outcome:
     if run.best_design is None:
         first = min(FIRST, run.space.size, run.evaluations_left())
         allocation.consider(run.space.sample(first, allocation.rng))
-        allocation.spend([Part(run.space, 0.0)], min(WARM_START, run.evaluations_left()))
+        allocation.spend([Part(run.space, 0.0)], min(WARM_START, run.space.size, run.evaluations_left()))
         run.log(LogLine(run.budget.elapsed(), 0, 0, run.best_value, None, run.evaluations, "agents"))
     scorer, space = run.scorer, run.engine.worker.bounding.space
     best = None
