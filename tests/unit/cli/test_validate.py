@@ -94,8 +94,9 @@ def test_list_names_everything_that_is_shipped() -> None:
     keys = run("list", "--json").keys
     assert [instance["name"] for instance in keys["instances"]] == instance_names()
     assert [model["name"] for model in keys["models"]] == model_names()
-    first = keys["instances"][0]
-    assert (first["npus"], first["model"], first["workload"]) == (512, "cosmic", "gpt3-13b")
+    by_name = {each["name"]: (each["npus"], each["model"], each["workload"]) for each in keys["instances"]}
+    assert by_name["cosmic/gpt3-13b-system1"] == (512, "cosmic", "gpt3-13b")
+    assert by_name["llama3-70b/h100-64"] == (64, "megatron", "llama3-70b")
     assert "h100-sxm" in keys["devices"]
     out = run("list").out
     assert all(name in out for name in instance_names())
