@@ -83,8 +83,9 @@ def refresh(page: str) -> int:
 
 
 def guides() -> list[str]:
-    """Return the pages under docs/guide/."""
-    return sorted(path.relative_to(DOCS).as_posix() for path in (DOCS / "guide").glob("*.md"))
+    """Return the pages under docs/guide/ that show a command."""
+    pages = sorted(path.relative_to(DOCS).as_posix() for path in (DOCS / "guide").glob("*.md"))
+    return [page for page in pages if shown_in(page)]
 
 
 if __name__ == "__main__":
