@@ -130,7 +130,7 @@ def test_an_agent_finds_the_best_of_406_designs_within_so_many_evaluations(name:
 
 
 @pytest.mark.parametrize(
-    ("name", "most"), [("genetic", 600), ("annealing", 1000), ("ant_colony", 400), ("bayesian", 96)]
+    ("name", "most"), [("genetic", 600), ("annealing", 1600), ("ant_colony", 600), ("bayesian", 96)]
 )
 def test_an_agent_finds_the_best_of_45240_designs_within_so_many_evaluations(name: str, most: int) -> None:
     assert evaluations_to_the_optimum(name, SPACES["a disjunction ties dimensions"], most) is not None
