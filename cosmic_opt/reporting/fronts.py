@@ -62,6 +62,8 @@ def front_text(title: str, front: ParetoFront) -> str:
     ]
     designs = f"{count_text(front.feasible_designs)} feasible designs"
     effort = f"{exact(front.regions_closed)} regions closed, {exact(front.nodes)} boxes bounded"
+    if not front.regions:
+        effort = "every design scored" if front.stop is Stop.PROVED else "the best of those scored"
     proof = f"proved: {effort}" if front.stop is Stop.PROVED else f"not proved ({front.stop.value}): {effort}"
     head = f"{title}\n{exact(count)} Pareto-optimal points of {designs}, {proof}"
     columns = ("step time", "", *chain.from_iterable((quantity.name, "") for quantity in front.quantities))

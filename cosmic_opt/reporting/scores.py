@@ -103,7 +103,8 @@ def _prediction(prediction: Prediction, instance: BoundInstance) -> str:
     data = instance.data
     lines = [
         f"  measured steps lie between {low} and {high} nine times in ten ({prediction.group})",
-        f"  stack {data['stack']}, precision {data['precision']}; moved most by its {prediction.hidden_input}",
+        f"  stack {data['stack']}, precision {data['precision']}; the hidden input that moves it most: "
+        f"{prediction.hidden_input}",
         *(f"  extrapolates: {each}" for each in prediction.extrapolates),
     ]
     return "\n".join(lines)
