@@ -408,8 +408,11 @@ class Problem:
         """
         from cosmic_opt.search.pareto import pareto_front
 
-        problem = self.objective("step_time * network_cost") if "network_cost" in quantities else self
-        return pareto_front(problem.instance, *quantities, budget=budget)
+        return pareto_front(self.scored(*quantities).instance, *quantities, budget=budget)
+
+    def scored(self, *quantities: str) -> Problem:
+        """Return the problem whose designs have these quantities: where cost is asked for, blocks have a price."""
+        return self.objective("step_time * network_cost") if "network_cost" in quantities else self
 
     def sweep(self, over: str, *, seed: int = 0) -> Sweep:
         """Return the sweep of a datum or parameter; its `points()` are solved one by one.

@@ -57,7 +57,7 @@ class _DimensionCost:
             blocks, block = np.unique(values[self.topology], return_inverse=True)
             rates, rate = np.unique(values[self.bandwidth], return_inverse=True)
             table = np.array([[self._shown(name, int(speed)) for speed in rates] for name in blocks], dtype=np.int64)
-            return np.asarray(table[block, rate])
+            return np.asarray(table.reshape(len(blocks), len(rates))[block, rate])
 
         return QuantityTerm((self.topology, self.bandwidth), evaluate)
 
@@ -68,6 +68,6 @@ class _DimensionCost:
     def unpriced_term(self) -> QuantityTerm:
         def evaluate(values: Mapping[str, Values]) -> IntArray:
             blocks, block = np.unique(values[self.topology], return_inverse=True)
-            return np.array([self.dollars(name, 1) is None for name in blocks], dtype=np.int64)[block]
+            return np.array([self.dollars(name, 1) is None for name in blocks], dtype=np.int64).reshape(-1)[block]
 
         return QuantityTerm((self.topology,), evaluate)

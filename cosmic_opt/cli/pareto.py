@@ -10,6 +10,8 @@ from cosmic_opt.cli.exits import DONE, INFEASIBLE, LIMIT
 from cosmic_opt.cli.options import Request, problem_command
 from cosmic_opt.cli.time_limit import seconds_of
 from cosmic_opt.errors import SpecError, Where
+from cosmic_opt.feasibility.conflict import first_conflict
+from cosmic_opt.reporting.counts import why_empty
 from cosmic_opt.search.budget import Budget
 
 FIRST = "step_time"
@@ -31,8 +33,12 @@ def pareto(
     from cosmic_opt.reporting.fronts import front_keys, front_status, front_text  # numba takes a second to load
 
     budget = Budget(None if time_limit is None else seconds_of(time_limit))
-    front = request.problem.pareto(*other_objectives(objectives), budget=budget)
-    request.output.result("pareto", front_keys(front), front_text(request.title, front))
+    others = other_objectives(objectives)
+    front = request.problem.pareto(*others, budget=budget)
+    text = front_text(request.title, front)
+    if front_status(front) == "infeasible":
+        text += f"\n\n{why_empty(first_conflict(request.problem.scored(*others).parameter_set))}"
+    request.output.result("pareto", front_keys(front), text)
     return {"infeasible": INFEASIBLE, "unknown": LIMIT}.get(front_status(front), DONE)
 
 

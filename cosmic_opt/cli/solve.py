@@ -77,7 +77,7 @@ def solve(
         outcome = _search(request, budget, agent, native=native, engine=engine, study=study)
         around = look_around(request.problem, outcome, asked, request.seed, budget)
     if certificate is not None:
-        with whole_file(certificate) as file:
+        with whole_file(certificate, where=Where("--certificate")) as file:
             file.write(request.problem.certificate(outcome).text())
     proved = outcome.status is SolveStatus.OPTIMAL
     interrupted = budget.stopped.is_set() and not (proved and around.complete)
@@ -113,7 +113,7 @@ def _check_agent(agent: str | None, *, no_hybrid: bool, native: bool) -> None:
 def _check_certificate(path: Path, agent: str | None) -> None:
     if agent is not None:
         raise SpecError("an agent alone proves nothing", where=Where("--certificate"), hint="leave --no-hybrid out")
-    check_target(path, (".json",), force=True)
+    check_target(path, (".json",), force=True, where=Where("--certificate"))
 
 
 @contextmanager

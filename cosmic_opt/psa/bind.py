@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from typing import NamedTuple
 
 import numpy as np
 
@@ -33,6 +34,17 @@ from cosmic_opt.units import Unit
 MAX_TERMS = 20_000
 MAX_BITS = 1024
 """A constant of more bits is refused."""
+
+
+class Looped(NamedTuple):
+    """What a bound index stands for: a position in an index."""
+
+    axis: IndexSet
+    position: int
+
+
+Loop = Mapping[str, Looped]
+"""The indices in scope, by the variable that runs over them."""
 
 
 @dataclass(frozen=True)
@@ -90,7 +102,7 @@ class _Binder:
     def fail(self, at: int, message: str, hint: str | None = None) -> SpecError:
         return error_at(self.text, at, message, self.where, hint)
 
-    def bind(self, syntax: Syntax, loop: Mapping[str, int], categories: frozenset[str] | None) -> Term:
+    def bind(self, syntax: Syntax, loop: Loop, categories: frozenset[str] | None) -> Term:
         """Bind `syntax`; `loop` gives the indices in scope, `categories` what a bare name may mean here."""
         self.made += 1
         if self.made > MAX_TERMS:
@@ -112,7 +124,7 @@ class _Binder:
             case Aggregate():
                 return self.aggregate(syntax, loop)
 
-    def name(self, name: str, at: int, loop: Mapping[str, int], categories: frozenset[str] | None) -> Term:
+    def name(self, name: str, at: int, loop: Loop, categories: frozenset[str] | None) -> Term:
         names = self.names
         known = name in names.columns or name in names.data or name in names.families or name in names.quantities
         if categories is not None and name in categories:
@@ -124,7 +136,7 @@ class _Binder:
                 )
             return Constant(name)
         if name in loop:
-            return Constant(loop[name])
+            return Constant(loop[name].position)
         if name in names.columns:
             return names.columns[name]
         if name in names.data:
@@ -155,7 +167,7 @@ class _Binder:
             parts.append(part if part.columns else _settled(part))
         return _sum(parts, quantity.unit)
 
-    def indexed(self, name: str, indices: tuple[Syntax, ...], at: int, loop: Mapping[str, int]) -> Term:
+    def indexed(self, name: str, indices: tuple[Syntax, ...], at: int, loop: Loop) -> Term:
         self.refuse_left_out(name, at)
         if name not in self.names.families:
             known = name in self.names.columns or name in self.names.data
@@ -171,12 +183,18 @@ class _Binder:
         if name in self.names.left_out:
             raise self.fail(at, f"{name!r} is left out of this problem", f"open it with --free {name}")
 
-    def index_on(self, axis: IndexSet, index: Syntax, family: Family, at: int, loop: Mapping[str, int]) -> int:
+    def index_on(self, axis: IndexSet, index: Syntax, family: Family, at: int, loop: Loop) -> int:
         """Return the position on an axis that an index denotes: a member's name, or a number from 0."""
         if isinstance(index, Name) and index.name not in loop and axis.named:
             if index.name not in axis.members:
                 raise self.fail(index.at, f"{index.name!r} is no {axis.name}", nearest(index.name, axis.members))
             return axis.members.index(index.name)
+        if isinstance(index, Name) and index.name in loop and (axis.named or loop[index.name].axis.named):
+            looped = loop[index.name]
+            if looped.axis.name != axis.name:
+                message = f"{index.name!r} runs over {looped.axis.name}, this index of {family.name!r} is a {axis.name}"
+                raise self.fail(index.at, message, family.describe())
+            return looped.position
         bound = self.bind(index, loop, None)
         if not isinstance(bound, Constant) or not isinstance(bound.value, int):
             raise self.fail(at, "an index must be a constant or a bound index")
@@ -190,7 +208,7 @@ class _Binder:
             return self.names.columns[member]
         return Constant(self.names.data[member], self.names.units.get(family.name, Unit.NONE))
 
-    def aggregate(self, syntax: Aggregate, loop: Mapping[str, int]) -> Term:
+    def aggregate(self, syntax: Aggregate, loop: Loop) -> Term:
         parts = self._unroll(syntax, loop)
         kind = syntax.kind
         if kind in ("all", "any", "count"):
@@ -208,7 +226,7 @@ class _Binder:
             return self.apply("*", parts, syntax.at) if parts else Constant(1)
         return self.apply(kind, parts, syntax.at)
 
-    def _unroll(self, syntax: Aggregate, loop: Mapping[str, int]) -> list[Term]:
+    def _unroll(self, syntax: Aggregate, loop: Loop) -> list[Term]:
         """Return one bound term per member of the aggregate."""
         if syntax.variable is None:
             return [part for body in syntax.body for part in self._family_or_term(body, loop)]
@@ -219,8 +237,9 @@ class _Binder:
         if syntax.variable in self.names.all():
             raise self.fail(syntax.at, f"the index {syntax.variable!r} is also a name", "call it d")
         parts: list[Term] = []
-        for value in range(len(self.names.indices[str(syntax.index)].members)):
-            inner = {**loop, syntax.variable: value}
+        axis = self.names.indices[str(syntax.index)]
+        for position in range(len(axis.members)):
+            inner = {**loop, syntax.variable: Looped(axis, position)}
             if syntax.condition is not None:
                 condition = self.bind(syntax.condition, inner, None)
                 if not isinstance(condition, Constant):
@@ -230,13 +249,13 @@ class _Binder:
             parts.append(self.bind(syntax.body[0], inner, None))
         return parts
 
-    def _family_or_term(self, body: Syntax, loop: Mapping[str, int]) -> list[Term]:
+    def _family_or_term(self, body: Syntax, loop: Loop) -> list[Term]:
         if isinstance(body, Name) and body.name in self.names.families and body.name not in loop:
             family = self.names.families[body.name]
             return [self.member(family, positions) for positions in family.indices]
         return [self.bind(body, loop, None)]
 
-    def operation(self, operator: str, operands: tuple[Syntax, ...], at: int, loop: Mapping[str, int]) -> Term:
+    def operation(self, operator: str, operands: tuple[Syntax, ...], at: int, loop: Loop) -> Term:
         if operator in RELATIONS:
             return self.relation(operator, operands, at, loop)
         bound = [self.bind(operand, loop, None) for operand in operands]
@@ -246,7 +265,7 @@ class _Binder:
                     raise self.fail(operand.at, f"'{operator}' takes conditions", "compare it, for example with '== 1'")
         return self.apply(operator, bound, at)
 
-    def relation(self, operator: str, operands: tuple[Syntax, ...], at: int, loop: Mapping[str, int]) -> Term:
+    def relation(self, operator: str, operands: tuple[Syntax, ...], at: int, loop: Loop) -> Term:
         left_categories = self._categories(operands[0], loop)
         right_categories = self._categories(operands[1], loop)
         left = self.bind(operands[0], loop, right_categories)
@@ -258,7 +277,7 @@ class _Binder:
         self._check_units(operator, [left, right], at)
         return self.apply(operator, [left, right], at)
 
-    def _categories(self, syntax: Syntax, loop: Mapping[str, int]) -> frozenset[str] | None:
+    def _categories(self, syntax: Syntax, loop: Loop) -> frozenset[str] | None:
         """Return the categories `syntax` may take, when it is a categorical column or datum, or a family of them."""
         members: tuple[str, ...] = ()
         if isinstance(syntax, Name) and syntax.name not in loop:

@@ -174,7 +174,9 @@ class Bounding:
             kinds = kinds[obeying & better]
         numbers = (kinds[:, np.newaxis] + np.arange(product.alike)).reshape(-1)
         regions = product.take(numbers)
-        ticks, amounts = self.bounds(self.arrays(regions.codes), best=best)
+        ticks = amounts = np.zeros(0, dtype=np.int64)
+        if len(numbers):
+            ticks, amounts = self.bounds(self.arrays(regions.codes), best=best)
         values = self.objective.values(ticks, amounts)
         return BoundedBlock(
             Block(start, stop - start, int(sizes.sum()), least), numbers, regions, ticks, amounts, values

@@ -22,6 +22,8 @@ from cosmic_opt.search.objective import Objective, arguments_of
 from cosmic_opt.search.owners import STRUCTURAL, Ownership, assign_owners
 from cosmic_opt.simulation.analytical.simulator import AnalyticalSimulator
 
+KIND_LIMIT = 20_000_000
+"""More structural choices that compute differently are refused: bounding them would take minutes."""
 FACTOR_LIMIT = 4_000_000
 """More structural choices of one component are refused: they would take gigabytes."""
 UNBOUNDED = 2**61
@@ -194,7 +196,7 @@ class Space:
         if math.prod(sizes) >= 2**62:
             raise LimitError(
                 "the options of the network depend on too many structural parameters",
-                hint="fix some of them (--fix), or search with an agent alone (--agent genetic)",
+                hint="fix some of them (--fix), or search with an agent alone (--agent genetic --no-hybrid)",
             )
         key = np.zeros(len(codes), dtype=np.int64)
         for column, size in zip(self._readers, sizes, strict=True):
@@ -303,7 +305,7 @@ def build_space(
     """Return the space of a feasible problem.
 
     Raises:
-        LimitError: a component alone has more than `FACTOR_LIMIT` structural choices.
+        LimitError: more structural choices than `FACTOR_LIMIT` in one component, or `KIND_LIMIT` in all.
     """
     positions = parameter_set.positions
     scopes = [frozenset(term.names) & positions.keys() for term in objective.amount.terms] if objective.amount else []
@@ -330,14 +332,17 @@ def _regions(model: LoweredModel, feasible: FeasibleSet, structural: set[int], s
             raise too_many_regions(FACTOR_LIMIT)
         factor = Factor(diagram.order[:depth], rows, sizes.astype(object))
         (inner if depth and silent.issuperset(factor.columns) else outer).append(factor)
-    return RegionProduct(first_codes(model), (*outer, *inner), len(outer))
+    product = RegionProduct(first_codes(model), (*outer, *inner), len(outer))
+    if product.count // product.alike > KIND_LIMIT:
+        raise too_many_regions(KIND_LIMIT)
+    return product
 
 
 def too_many_regions(limit: int) -> LimitError:
     """Return the refusal of a problem with more regions than can be held."""
     return LimitError(
         f"the structural parameters alone have more than {limit:,} combinations",
-        hint="fix some of them (--fix), or search with an agent alone (--agent genetic)",
+        hint="fix some of them (--fix), or search with an agent alone (--agent genetic --no-hybrid)",
     )
 
 

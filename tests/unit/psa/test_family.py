@@ -74,6 +74,8 @@ def test_a_loop_runs_over_groups() -> None:
         ("extent[2, 0] == 1", "does not exist"),
         ("extent[0, tp] == 1", "an index must be a constant"),
         ("extent == 1", "one value per index"),
+        ("all(extent[d, 0] == 1 for d in dim)", "'d' runs over dim, this index of 'extent' is a group"),
+        ("all(extent[tp, g] == 1 for g in group)", "'g' runs over group, this index of 'extent' is a dim"),
     ],
 )
 def test_an_index_without_a_member_is_refused(text: str, message: str) -> None:

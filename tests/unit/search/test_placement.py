@@ -79,3 +79,17 @@ def test_1536_npus_in_dimensions_of_12_are_placed(tmp_path_factory: pytest.TempP
     assert (outcome.value, tuple(outcome.design.codes[0])) == (best.value, best.code)
     (point,) = outcome.design.points()
     assert int(point["extent[tp,2]"]) % 3 == 0
+
+
+@pytest.mark.parametrize("rule", ["topology[1] != topology[2]", "topology[0] == topology[2]"])
+def test_blocks_of_regions_that_are_all_too_slow_are_passed_over(rule: str) -> None:
+    problem = (
+        Problem.load("cosmic/vit-base-system1")
+        .fix({"npus_per_dim[0]": 4, "npus_per_dim[1]": 4, "npus_per_dim[2]": 4, "bandwidth": "100 GB/s"})
+        .fix(algorithm="ring", sp=1, weight_sharded=1)
+        .require(rule)
+        .objective("step_time * network_cost")
+    )
+    best, outcome = brute_force(problem), problem.solve()
+    assert best is not None
+    assert (outcome.value, tuple(outcome.design.codes[0])) == (best.value, best.code)
