@@ -62,8 +62,11 @@ def certificate_of(source: str, spec: InstanceSpec, instance: BoundInstance, out
     """Return the certificate of an answer.
 
     Raises:
-        SpecError: an agent alone found it, so there is no evidence.
+        SpecError: an agent alone found it, or a limit left designs of a calibrated instance unscored: no evidence.
     """
+    if outcome.proof is None and instance.calibrated is not None and outcome.status is not SolveStatus.INFEASIBLE:
+        hint = "raise the limit until every design is scored, and run no agent alone"
+        raise SpecError("designs that were not scored may be better", where=Where("--certificate"), hint=hint)
     if outcome.proof is None and outcome.status is not SolveStatus.INFEASIBLE:
         raise SpecError("an agent alone proves nothing", where=Where("--certificate"), hint="leave --no-hybrid out")
     found = outcome.scores is not None

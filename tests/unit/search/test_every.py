@@ -90,6 +90,8 @@ def test_a_spent_budget_leaves_the_best_so_far_without_a_bound() -> None:
     assert (outcome.evaluations, outcome.bound) == (50, None)
     assert outcome.value is not None
     assert outcome.value >= ranked(problem)[0][0]
+    with pytest.raises(SpecError, match="not scored"):
+        problem.certificate(outcome)
 
 
 def test_too_many_designs_are_left_to_an_agent(monkeypatch: pytest.MonkeyPatch) -> None:
