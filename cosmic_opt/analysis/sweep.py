@@ -48,7 +48,7 @@ def parse_range(text: str) -> Range:
     if not equals or not name.strip() or not body.strip():
         raise SpecError(f"{text!r} is not name=values", where=where, hint=hint)
     if ":" not in body:
-        values = tuple(value.strip() for value in body.split(","))
+        values = tuple(dict.fromkeys(value.strip() for value in body.split(",")))
         if not all(values) or len(values) > MAX_POINTS:
             raise SpecError(f"{body!r} is not a list of values", where=where, hint=hint)
         return Range(name.strip(), values)
@@ -65,7 +65,8 @@ def parse_range(text: str) -> Range:
         points, step = third, (high - low) / (third - 1) if third > 1 else Fraction(0)
     if points.denominator != 1 or not 2 <= points <= MAX_POINTS:
         raise SpecError(f"{body!r} has {points} points", where=where, hint=f"2 to {MAX_POINTS:,}")
-    return Range(name.strip(), tuple(spelled(round(low + step * number), unit) for number in range(int(points))))
+    values = (spelled(round(low + step * number), unit) for number in range(int(points)))
+    return Range(name.strip(), tuple(dict.fromkeys(values)))
 
 
 @dataclass
