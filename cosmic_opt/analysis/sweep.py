@@ -65,8 +65,8 @@ def parse_range(text: str) -> Range:
         points, step = third, (high - low) / (third - 1) if third > 1 else Fraction(0)
     if points.denominator != 1 or not 2 <= points <= MAX_POINTS:
         raise SpecError(f"{body!r} has {points} points", where=where, hint=f"2 to {MAX_POINTS:,}")
-    values = (spelled(round(low + step * number), unit) for number in range(int(points)))
-    return Range(name.strip(), tuple(dict.fromkeys(values)))
+    spelt = (spelled(round(low + step * number), unit) for number in range(int(points)))
+    return Range(name.strip(), tuple(dict.fromkeys(spelt)))
 
 
 @dataclass

@@ -18,7 +18,8 @@ def test_the_commands_of_a_guide_print_what_the_page_shows(
     assert commands
     for shown in commands:
         output = shown.ran()
-        assert masked(output) == masked(shown.output), shown.command
+        if shown.output.strip():
+            assert masked(output) == masked(shown.output), shown.command
 
 
 def test_the_python_page_says_what_python_says() -> None:

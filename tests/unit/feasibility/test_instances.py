@@ -66,8 +66,21 @@ def test_table1_count_is_the_splits_that_fit_times_everything_else(sharded: str,
     assert count(edits) == fitting * 22_118_400_000
 
 
+MEMORY_KNOBS = ("cp", "ep", "interleave", "recompute", "zero_stage", "sequence_parallel")
+
+
+def around_its_design(name: str, free: tuple[str, ...]) -> ParameterSet:
+    """Return the problem in which only some parameters may differ from the instance's own design."""
+    spec = load_instance(name)
+    own = bind(spec).baseline
+    fixed = tuple((column, str(value)) for column, value in own.items() if column not in free)
+    return bind(spec, Edits(fix=fixed)).parameter_set
+
+
 def restricted(name: str) -> list[ParameterSet]:
     """Return variants of an instance small enough to try every design."""
+    if load_instance(name).model.name in ("megatron", "fsdp"):
+        return [around_its_design(name, ("dp", "tp", "pp", "micro_batch")), around_its_design(name, MEMORY_KNOBS)]
     if name.startswith("cosmic/placement"):
         shape = tuple((f"npus_per_dim[{d}]", npus) for d, npus in enumerate(("4", "8", "4", "8")))
         rest = tuple((f"{name}[{d}]", value) for name, value in REST for d in range(4))
