@@ -1,11 +1,4 @@
-"""The Python front door: a `Problem` is a value; every change makes a new one.
-
-from cosmic_opt.api import Problem
-
-problem = Problem.load("cosmic/gpt3-175b-system2").fix(tp=8).require("network_cost <= 5000000")
-problem.count().value
-problem.solve().design
-"""
+"""A `Problem`: an instance, changes to it, and every question that can be asked of it."""
 
 from __future__ import annotations
 
@@ -21,9 +14,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 import cosmic_opt.interop  # noqa: F401 - enters the readers of workloads
+from cosmic_opt.api.changes import Changes
 from cosmic_opt.catalog.bind import BoundInstance, bind
-from cosmic_opt.catalog.edits import Edits
-from cosmic_opt.catalog.instance_file import InstanceSpec, load_instance
+from cosmic_opt.catalog.instance_file import load_instance
 from cosmic_opt.errors import InfeasibleError
 from cosmic_opt.feasibility.bounds import DiagramLimitError
 from cosmic_opt.feasibility.count import DIAGRAM, CountResult, count, count_without_diagram
@@ -52,13 +45,8 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True)
-class Problem:
+class Problem(Changes):
     """An instance and changes to it. Binding, lowering and counting happen when first asked for."""
-
-    spec: InstanceSpec
-    edits: Edits = Edits()  # noqa: RUF009 - a frozen value
-    source: str = ""
-    """The name or path it was loaded from."""
 
     @staticmethod
     def load(name: str) -> Problem:
@@ -68,41 +56,6 @@ class Problem:
             SpecError: no such instance, or a file that does not mean anything (with line and key).
         """
         return Problem(load_instance(name), source=name)
-
-    # --- changes ----------------------------------------------------------------------------------------------
-
-    def edit(self, edits: Edits) -> Problem:
-        """Return the problem with `edits` applied after those it has."""
-        return replace(self, edits=self.edits.then(edits))
-
-    def set(self, **data: Value) -> Problem:
-        """Change data: `problem.set(memory_capacity="80 GB")`."""
-        return self.edit(Edits(set=tuple((name, str(value)) for name, value in data.items())))
-
-    def fix(self, values: Mapping[str, Value] | None = None, **more: Value) -> Problem:
-        """Fix parameters: `problem.fix(tp=8)`, `problem.fix({"bandwidth[0]": "100 GB/s"})`."""
-        pairs = {**(values or {}), **more}
-        return self.edit(Edits(fix=tuple((name, str(value)) for name, value in pairs.items())))
-
-    def free(self, *names: str) -> Problem:
-        """Free parameters: `problem.free("bandwidth")`."""
-        return self.edit(Edits(free=names))
-
-    def require(self, *rules: str) -> Problem:
-        """Add rules: `problem.require("memory_per_npu <= 40 GB")`."""
-        return self.edit(Edits(require=rules))
-
-    def without(self, *names: str) -> Problem:
-        """Drop declared rules by name."""
-        return self.edit(Edits(without=names))
-
-    def scope(self, name: str) -> Problem:
-        """Choose which parameters are free, by a scope of the model."""
-        return self.edit(Edits(scope=name))
-
-    def objective(self, name: str) -> Problem:
-        """Choose the objective, for example "step_time * network_cost"."""
-        return self.edit(Edits(objective=name))
 
     # --- the exact half ---------------------------------------------------------------------------------------
 
@@ -409,10 +362,6 @@ class Problem:
         from cosmic_opt.search.pareto import pareto_front
 
         return pareto_front(self.scored(*quantities).instance, *quantities, budget=budget)
-
-    def scored(self, *quantities: str) -> Problem:
-        """Return the problem whose designs have these quantities: where cost is asked for, blocks have a price."""
-        return self.objective("step_time * network_cost") if "network_cost" in quantities else self
 
     def sweep(self, over: str, *, seed: int = 0) -> Sweep:
         """Return the sweep of a datum or parameter; its `points()` are solved one by one.
