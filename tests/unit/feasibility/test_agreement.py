@@ -39,7 +39,10 @@ def assert_engines_agree(source: Source) -> None:
 
 
 @pytest.mark.parametrize("focus", FOCUSES)
-@pytest.mark.parametrize(("small", "wide"), [(1 << 12, 1 << 16), (8, 64), (1, 1)])
+@pytest.mark.parametrize(
+    ("small", "wide"),
+    [pytest.param(1 << 12, 1 << 16, marks=pytest.mark.slow), (8, 64), pytest.param(1, 1, marks=pytest.mark.slow)],
+)
 def test_engines_give_the_same_set(monkeypatch: pytest.MonkeyPatch, focus: str, small: int, wide: int) -> None:
     monkeypatch.setattr(lowering, "SMALL_TABLE", small)
     monkeypatch.setattr(lowering, "WIDE_TABLE", wide)

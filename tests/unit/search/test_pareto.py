@@ -39,11 +39,11 @@ def points_of(front: ParetoFront) -> list[tuple[int, ...]]:
     "quantities",
     [
         ("network_cost",),
-        ("total_bandwidth",),
+        pytest.param(("total_bandwidth",), marks=pytest.mark.slow),
         ("memory_per_npu",),
         ("network_cost", "memory_per_npu"),
-        ("memory_per_npu_cosmic", "total_bandwidth"),
-        ("memory_per_npu", "memory_per_npu_cosmic"),
+        pytest.param(("memory_per_npu_cosmic", "total_bandwidth"), marks=pytest.mark.slow),
+        pytest.param(("memory_per_npu", "memory_per_npu_cosmic"), marks=pytest.mark.slow),
     ],
 )
 @pytest.mark.parametrize("name", SPACES)

@@ -87,7 +87,10 @@ def assert_engines_agree(source: Source, text: str, maximise: bool) -> None:
 
 
 @pytest.mark.parametrize("focus", FOCUSES)
-@pytest.mark.parametrize(("small", "wide"), [(1 << 12, 1 << 16), (8, 64), (1, 1)])
+@pytest.mark.parametrize(
+    ("small", "wide"),
+    [pytest.param(1 << 12, 1 << 16, marks=pytest.mark.slow), (8, 64), pytest.param(1, 1, marks=pytest.mark.slow)],
+)
 def test_milp_cp_sat_exhaustive_and_diagram_agree(
     monkeypatch: pytest.MonkeyPatch, focus: str, small: int, wide: int
 ) -> None:
