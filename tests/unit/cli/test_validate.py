@@ -13,7 +13,13 @@ TABLE1 = "cosmic/table1-1024"
 LLAMA = "llama3-405b/h100-16k"
 
 
-@pytest.mark.parametrize("name", instance_names())
+OFTEN = [
+    name for name in instance_names() if not any(part in name for part in ("b200", "h200", "system2", "a100-1024"))
+]
+SELDOM = [pytest.param(name, marks=pytest.mark.slow) for name in instance_names() if name not in OFTEN]
+
+
+@pytest.mark.parametrize("name", [*OFTEN, *SELDOM])
 def test_every_shipped_instance_is_valid_and_its_own_design_obeys_its_rules(name: str) -> None:
     keys = run("validate", name, "--json").keys
     assert keys["baseline"]["feasible"] is True

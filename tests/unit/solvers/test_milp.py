@@ -105,6 +105,7 @@ def test_milp_cp_sat_exhaustive_and_diagram_agree(
     agree()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("focus", FOCUSES)
 def test_engines_agree_where_every_sum_is_split_into_digits(monkeypatch: pytest.MonkeyPatch, focus: str) -> None:
     monkeypatch.setattr(lowering, "SMALL_TABLE", 1)
