@@ -6,7 +6,8 @@ import time
 
 from cosmic_opt.api import Problem
 from cosmic_opt.search.memo import RegionMemo
-from cosmic_opt.search.solve import Outcome, solve
+from cosmic_opt.search.outcome import Outcome
+from cosmic_opt.search.solve import solve
 
 OBJECTIVES = ("step_time", "step_time * total_bandwidth", "step_time * network_cost")
 

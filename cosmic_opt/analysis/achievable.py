@@ -15,8 +15,9 @@ from cosmic_opt.psa.parameter_set import Constraint, DesignBatch, ParameterSet
 from cosmic_opt.psa.term import Apply, Constant, Simulated, Term, show
 from cosmic_opt.search.budget import Budget
 from cosmic_opt.search.limits import step_limit
+from cosmic_opt.search.outcome import Outcome
 from cosmic_opt.search.score import kernel_columns, simulator_of
-from cosmic_opt.search.solve import Outcome, solve
+from cosmic_opt.search.solve import solve
 from cosmic_opt.solvers.base import SolveStatus
 from cosmic_opt.units import TICKS_PER_SECOND
 

@@ -9,8 +9,9 @@ from cosmic_opt.catalog.bind import BoundInstance
 from cosmic_opt.psa.domain import Value
 from cosmic_opt.search.budget import Budget
 from cosmic_opt.search.memo import RegionMemo
+from cosmic_opt.search.outcome import Outcome
 from cosmic_opt.search.simulate import Report, report
-from cosmic_opt.search.solve import Outcome, solve
+from cosmic_opt.search.solve import solve
 
 Number = float | int
 

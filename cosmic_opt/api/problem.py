@@ -39,9 +39,9 @@ if TYPE_CHECKING:
     from cosmic_opt.search.certificate import Certificate
     from cosmic_opt.search.executor import EngineOf
     from cosmic_opt.search.near import NearOptima
+    from cosmic_opt.search.outcome import LogLine, Outcome
     from cosmic_opt.search.pareto import ParetoFront
     from cosmic_opt.search.simulate import Report
-    from cosmic_opt.search.solve import LogLine, Outcome
 
 
 @dataclass(frozen=True)

@@ -15,7 +15,7 @@ from cosmic_opt.solvers.base import SolveStatus
 if TYPE_CHECKING:
     from cosmic_opt.search.near import Near, Ranking
     from cosmic_opt.search.objective import Objective
-    from cosmic_opt.search.solve import Outcome, Stop
+    from cosmic_opt.search.outcome import Outcome, Stop
 
 
 @dataclass(frozen=True)

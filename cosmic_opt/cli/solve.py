@@ -28,7 +28,7 @@ from cosmic_opt.solvers.base import SolveStatus
 
 if TYPE_CHECKING:
     from cosmic_opt.search.executor import EngineOf
-    from cosmic_opt.search.solve import Outcome
+    from cosmic_opt.search.outcome import Outcome
 
 EXITS = {SolveStatus.INFEASIBLE: INFEASIBLE, SolveStatus.UNKNOWN: LIMIT}
 

@@ -15,8 +15,8 @@ from cosmic_opt.reporting.numbers import count_text, exact
 from cosmic_opt.reporting.rules import rule_keys
 from cosmic_opt.reporting.scores import score_keys, score_text
 from cosmic_opt.search.objective import Objective
+from cosmic_opt.search.outcome import LogLine, Outcome
 from cosmic_opt.search.simulate import Report
-from cosmic_opt.search.solve import LogLine, Outcome
 from cosmic_opt.solvers.base import SolveStatus
 from cosmic_opt.units import show_seconds
 

@@ -6,8 +6,8 @@ from itertools import chain
 
 from cosmic_opt.reporting.designs import designs_keys
 from cosmic_opt.reporting.numbers import count_text, exact, table
+from cosmic_opt.search.outcome import Stop
 from cosmic_opt.search.pareto import ParetoFront
-from cosmic_opt.search.solve import Stop
 from cosmic_opt.units import TICKS_PER_SECOND, show, show_seconds
 
 SHOWN = 40

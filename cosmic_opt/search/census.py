@@ -19,8 +19,8 @@ from cosmic_opt.search.frontier import Frontier
 from cosmic_opt.search.kernel.arrays import Regions
 from cosmic_opt.search.kernel.near import Tally, count_regions
 from cosmic_opt.search.kernel.trees import Limit
+from cosmic_opt.search.outcome import Stop
 from cosmic_opt.search.owners import STRUCTURAL
-from cosmic_opt.search.solve import Stop
 from cosmic_opt.search.space import Codes
 
 IntArray = NDArray[np.int64]

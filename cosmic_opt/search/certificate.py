@@ -15,8 +15,8 @@ from cosmic_opt.catalog.edits import Edits
 from cosmic_opt.catalog.instance_file import InstanceSpec
 from cosmic_opt.errors import SpecError, Where
 from cosmic_opt.psa.domain import Value
+from cosmic_opt.search.outcome import Outcome
 from cosmic_opt.search.proof import Block, Proof
-from cosmic_opt.search.solve import Outcome
 from cosmic_opt.solvers.base import SolveStatus
 
 SCHEMA = "cosmic-opt/certificate@1"

@@ -27,9 +27,10 @@ from cosmic_opt.search.executor import Threads
 from cosmic_opt.search.frontier import Frontier
 from cosmic_opt.search.least import least_designs
 from cosmic_opt.search.limits import step_limit
+from cosmic_opt.search.outcome import Outcome, Stop
 from cosmic_opt.search.owners import STRUCTURAL
 from cosmic_opt.search.score import Scorer, simulator_of
-from cosmic_opt.search.solve import NODE_LIMIT, Outcome, Stop
+from cosmic_opt.search.solve import NODE_LIMIT
 from cosmic_opt.search.space import Codes, Space, build_space
 from cosmic_opt.search.tasks import worker_of
 from cosmic_opt.solvers.base import SolveStatus

@@ -28,9 +28,9 @@ from cosmic_opt.search.executor import Threads
 from cosmic_opt.search.frontier import Frontier
 from cosmic_opt.search.limits import step_limit
 from cosmic_opt.search.objective import Objective, quantity_values
+from cosmic_opt.search.outcome import Stop
 from cosmic_opt.search.owners import STRUCTURAL
 from cosmic_opt.search.score import Scorer, simulator_of
-from cosmic_opt.search.solve import Stop
 from cosmic_opt.search.space import Codes, Space, build_space
 from cosmic_opt.search.tasks import worker_of
 

@@ -3,231 +3,38 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
-from enum import Enum
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
 
 import numpy as np
 
 from cosmic_opt.catalog.bind import BoundInstance
 from cosmic_opt.errors import SpecError
 from cosmic_opt.feasibility.feasible_set import feasible_set
-from cosmic_opt.ir.check import check, recheck
 from cosmic_opt.ir.lower import lower
-from cosmic_opt.ir.model import LoweredModel
 from cosmic_opt.psa.domain import Value
-from cosmic_opt.psa.evaluate import feasible
-from cosmic_opt.psa.parameter_set import DesignBatch
-from cosmic_opt.search.agents import find_agent
 from cosmic_opt.search.allocation import FIRST, PER_REGION, Allocation, Part, parts_of
 from cosmic_opt.search.bounding import NO_LIMIT
 from cosmic_opt.search.budget import Budget
 from cosmic_opt.search.every import proof_of, score_every
-from cosmic_opt.search.executor import Engine, EngineOf, threads
-from cosmic_opt.search.feasible_space import FeasibleSpace, raw_grid
+from cosmic_opt.search.executor import EngineOf, threads
+from cosmic_opt.search.feasible_space import FeasibleSpace
 from cosmic_opt.search.frontier import Frontier
 from cosmic_opt.search.limits import step_limit
 from cosmic_opt.search.memo import RegionMemo
-from cosmic_opt.search.objective import Objective, objective_of
-from cosmic_opt.search.proof import Block, Proof
-from cosmic_opt.search.score import Scorer, Scores, simulator_of
-from cosmic_opt.search.space import Codes, Space, build_space
-from cosmic_opt.search.study import Remembering, Study, StudyReport
-from cosmic_opt.search.tasks import Scored, ScoreDesigns, Worker
+from cosmic_opt.search.objective import objective_of
+from cosmic_opt.search.outcome import Log, LogLine, Outcome, Stop, silent
+from cosmic_opt.search.proof import Block
+from cosmic_opt.search.run import Run
+from cosmic_opt.search.score import Scorer, simulator_of
+from cosmic_opt.search.space import Space, build_space
+from cosmic_opt.search.study import Remembering, Study
+from cosmic_opt.search.tasks import Worker
 from cosmic_opt.solvers.base import SolveStatus
 
 WARM_START = 4096
 """Evaluations, at most, that agents spend on an incumbent before regions are opened, and on open ones after that."""
 NODE_LIMIT = 2_000_000_000
-SHARD = 1024
-"""Designs that one worker scores; fewer are not worth sharing."""
-
-
-class Stop(Enum):
-    """Why a search stopped."""
-
-    PROVED = "proved"
-    TIME = "time limit"
-    EVALUATIONS = "evaluation limit"
-    NODES = "node limit"
-
-
-@dataclass(frozen=True)
-class LogLine:
-    """One line of the search log. Values are of the objective (exact integers), or None when not known yet."""
-
-    seconds: float
-    regions_closed: int
-    regions: int
-    incumbent: int | None
-    bound: int | None
-    evaluations: int
-    note: str = ""
-
-
-@dataclass(frozen=True)
-class Outcome:
-    """The answer of a search.
-
-    `value` and `bound` are exact integers (see `Objective`); `design` is empty when none was found. `evaluations`
-    counts designs that agents asked to score, `wasted` those of them that break a rule (of a native agent only) and
-    `nodes` boxes of options that were bounded.
-    """
-
-    status: SolveStatus
-    stop: Stop
-    design: DesignBatch
-    scores: Scores | None
-    objective: Objective
-    value: int | None
-    bound: int | None
-    feasible_designs: int
-    regions: int
-    evaluations: int
-    wasted: int
-    nodes: int
-    seconds: float
-    proof: Proof | None
-    """The evidence for the bound; None where an agent ran alone or there is no feasible design."""
-    study: StudyReport | None = None
-    """What the study of the search holds, where there is one."""
-
-    @property
-    def gap(self) -> float | None:
-        """The relative gap between value and bound; 0 exactly when they are equal."""
-        if self.value is None or self.bound is None:
-            return None
-        return 0.0 if self.value == self.bound else (self.value - self.bound) / self.value
-
-
-Log = Callable[[LogLine], None]
-
-
-def _silent(line: LogLine) -> None:
-    del line
-
-
-@dataclass
-class _Run:
-    """The mutable state of one search."""
-
-    instance: BoundInstance
-    model: LoweredModel
-    space: FeasibleSpace
-    scorer: Scorer
-    limit_ticks: int
-    seed: int
-    budget: Budget
-    log: Log
-    engine: Engine
-    study: Study | None = None
-    generators: dict[str, np.random.Generator] = field(default_factory=dict)
-    evaluations: int = 0
-    wasted: int = 0
-    best_value: int | None = None
-    best_design: DesignBatch | None = None
-
-    def use_agent(self, name: str, evaluations: int, *, native: bool = False) -> None:
-        """Let an agent spend evaluations; keep the best design it finds. A native one searches the raw grid."""
-        rng = np.random.default_rng([self.seed, *name.encode()])
-        agent = find_agent(name)(raw_grid(self.instance.parameter_set) if native else self.space, rng)
-        self.generators[name] = rng
-        left = evaluations
-        while left > 0 and not self.budget.out_of_time():
-            batch = agent.ask(min(agent.ask_size, left))
-            left -= len(batch)
-            agent.tell(batch, self._score_any(batch) if native else self.score(batch))
-
-    def explain_no_time(self) -> None:
-        """Raise for what keeps every design from running, though it obeys every rule."""
-        self.scorer.score(self.space.sample(1, np.random.default_rng(self.seed)))
-
-    def evaluations_left(self) -> int:
-        """Return how many evaluations the budget still holds."""
-        return NO_LIMIT if self.budget.evaluations is None else max(0, self.budget.evaluations - self.evaluations)
-
-    def offer(self, designs: Sequence[Mapping[str, Value]]) -> None:
-        """Score the given designs that are members of the problem."""
-        columns = self.instance.parameter_set.columns
-        members = [values for values in designs if all(values.get(c.name) in c.codes for c in columns)]
-        for values in members:
-            batch = self.instance.parameter_set.design(values)
-            if check(self.model, batch.codes)[0]:
-                self.score(batch)
-
-    def score(self, batch: DesignBatch) -> np.ndarray:
-        """Score a batch, keep its best, and return what an agent is told: infinity beyond the step limit."""
-        shards = [ScoreDesigns(batch.codes[at : at + SHARD]) for at in range(0, len(batch), SHARD)]
-        scored = Scored(*(np.concatenate(parts) for parts in zip(*self.engine.map(shards), strict=True)))
-        values = self.scorer.objective.values(scored.ticks, scored.amounts)
-        self.evaluations += len(batch)
-        allowed = scored.ticks <= self.limit_ticks
-        self._keep_best(batch.take(allowed), values[allowed])
-        if self.study is not None:
-            states = {name: rng.bit_generator.state for name, rng in self.generators.items()}
-            self.study.note_agents(self.evaluations, states)
-        return np.where(allowed, values.astype(float), np.inf)
-
-    def _score_any(self, batch: DesignBatch) -> np.ndarray:
-        """Score what a native agent asks for: a design that breaks a rule is an evaluation spent for infinity."""
-        values = np.full(len(batch), np.inf)
-        rows = np.flatnonzero(feasible(batch))
-        self.wasted += len(batch) - len(rows)
-        self.evaluations += len(batch) - len(rows)
-        if len(rows):
-            values[rows] = self.score(batch.take(rows))
-        return values
-
-    def _keep_best(self, batch: DesignBatch, values: np.ndarray) -> None:
-        if not len(batch):
-            return
-        at = min(range(len(batch)), key=lambda row: (values[row], tuple(batch.codes[row])))
-        if self.best_value is None or values[at] < self.best_value:
-            self.best_value, self.best_design = int(values[at]), batch.take([at])
-            self.note_incumbent(self.best_value, batch.codes[at])
-
-    def keep_if_better(self, value: int, codes: Codes) -> None:
-        """Keep a scored design that is better than the best so far, or as good with less code."""
-        own = None if self.best_design is None else tuple(self.best_design.codes[0].tolist())
-        if self.best_value is None or own is None or (value, tuple(codes.tolist())) < (self.best_value, own):
-            self.best_value, self.best_design = value, self.instance.parameter_set.batch(codes.reshape(1, -1))
-            self.note_incumbent(value, codes)
-
-    def note_incumbent(self, value: int, codes: Codes) -> None:
-        """Let the study, if there is one, keep the best design so far."""
-        if self.study is not None:
-            self.study.note_incumbent(value, codes.astype("<i4").tobytes(), self.evaluations)
-
-    def outcome(
-        self,
-        status: SolveStatus,
-        stop: Stop,
-        bound: int | None = None,
-        frontier: Frontier | None = None,
-    ) -> Outcome:
-        """Return the answer; the reported design is scored once more and re-checked against every rule."""
-        empty = self.instance.parameter_set.batch(np.zeros((0, len(self.instance.parameter_set.columns)), np.int32))
-        design = self.best_design if self.best_design is not None else empty
-        scores = self.scorer.score(design) if len(design) else None
-        if scores is not None:
-            recheck(self.model, self.instance.parameter_set, design.codes, "the search")
-            assert int(scores.values[0]) == self.best_value, "the reported design scores as it was found"
-        return Outcome(
-            status,
-            stop,
-            design,
-            scores,
-            self.scorer.objective,
-            self.best_value,
-            bound,
-            self.space.size,
-            frontier.space.regions.count if frontier else 0,
-            self.evaluations,
-            self.wasted,
-            frontier.nodes if frontier else 0,
-            self.budget.elapsed(),
-            frontier.proof() if frontier else None,
-        )
 
 
 def solve(
@@ -241,7 +48,7 @@ def solve(
     memo: RegionMemo | None = None,
     engine: EngineOf | None = None,
     study: Study | None = None,
-    log: Log = _silent,
+    log: Log = silent,
 ) -> Outcome:
     """Return the best design of a problem, with the proof state.
 
@@ -271,7 +78,7 @@ def solve(
     tasks = (engine or threads(os.cpu_count() or 1))(Worker(instance.parameter_set, scorer, limit, make_space))
     if study is not None:
         tasks = Remembering(tasks, study)
-    run = _Run(instance, model, space, scorer, limit, seed, budget, log, tasks, study)
+    run = Run(instance, model, space, scorer, limit, seed, budget, log, tasks, study)
     outcome = _search(run, agent, start, memo, native=native)
     if study is None:
         return outcome
@@ -295,7 +102,7 @@ def _answer_keys(outcome: Outcome) -> dict[str, object]:
 
 
 def _search(
-    run: _Run, agent: str | None, start: Sequence[Mapping[str, Value]], memo: RegionMemo | None, *, native: bool
+    run: Run, agent: str | None, start: Sequence[Mapping[str, Value]], memo: RegionMemo | None, *, native: bool
 ) -> Outcome:
     if run.space.size == 0:
         return run.outcome(SolveStatus.INFEASIBLE, Stop.PROVED)
@@ -305,7 +112,7 @@ def _search(
     return _hybrid(run, memo) if run.scorer.simulator.decomposes else _every(run)
 
 
-def _every(run: _Run) -> Outcome:
+def _every(run: Run) -> Outcome:
     """Score every design, since no region of them has a bound; the given ones are scored again with the others."""
     feasible, left = run.space.feasible, run.evaluations_left()
     blocks: list[Block] = []
@@ -324,7 +131,7 @@ def _every(run: _Run) -> Outcome:
     return replace(run.outcome(status, Stop.PROVED, run.best_value), proof=proof_of(blocks))
 
 
-def _agent_alone(run: _Run, agent: str, *, native: bool) -> Outcome:
+def _agent_alone(run: Run, agent: str, *, native: bool) -> Outcome:
     if run.budget.evaluations is None and run.budget.seconds is None:
         raise SpecError("an agent alone never stops by itself", hint="give --evaluations 10000 or --time-limit 60")
     run.use_agent(agent, run.evaluations_left(), native=native)
@@ -335,7 +142,7 @@ def _agent_alone(run: _Run, agent: str, *, native: bool) -> Outcome:
     return run.outcome(status, stop)
 
 
-def _hybrid(run: _Run, memo: RegionMemo | None) -> Outcome:
+def _hybrid(run: Run, memo: RegionMemo | None) -> Outcome:
     allocation = Allocation(run.space, run.score, run.budget.out_of_time, np.random.default_rng(run.seed))
     run.generators["hybrid"] = allocation.rng
     if run.best_design is None:
@@ -373,7 +180,7 @@ def _hybrid(run: _Run, memo: RegionMemo | None) -> Outcome:
     return _finish(run, frontier, total, stop)
 
 
-def _look_into_open_regions(run: _Run, frontier: Frontier, allocation: Allocation) -> None:
+def _look_into_open_regions(run: Run, frontier: Frontier, allocation: Allocation) -> None:
     """Let agents spend evaluations on open regions: the more of them and the larger the gap, the more."""
     left = frontier.order
     parts = parts_of(run.space, frontier.regions.codes[left], frontier.values[left], frontier.space.structural)
@@ -389,7 +196,7 @@ def _look_into_open_regions(run: _Run, frontier: Frontier, allocation: Allocatio
     run.log(LogLine(run.budget.elapsed(), closed, total, frontier.value, frontier.bound, run.evaluations, note))
 
 
-def _finish(run: _Run, frontier: Frontier, regions: int, stop: Stop) -> Outcome:
+def _finish(run: Run, frontier: Frontier, regions: int, stop: Stop) -> Outcome:
     if frontier.value is None:
         if run.limit_ticks == NO_LIMIT:
             run.explain_no_time()

@@ -9,7 +9,8 @@ from cosmic_opt.analysis.sweep import parse_range
 from cosmic_opt.api import Problem
 from cosmic_opt.errors import SpecError
 from cosmic_opt.search.memo import RegionMemo
-from cosmic_opt.search.solve import Outcome, solve
+from cosmic_opt.search.outcome import Outcome
+from cosmic_opt.search.solve import solve
 from cosmic_opt.units import Unit, parse
 from tests.unit.search.spaces import SPACES, SYSTEM1
 

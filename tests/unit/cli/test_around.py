@@ -13,7 +13,7 @@ from cosmic_opt.cli import solve as command
 from cosmic_opt.cli.around import Around, Asked, look_around
 from cosmic_opt.search import census
 from cosmic_opt.search.budget import Budget
-from cosmic_opt.search.solve import Outcome
+from cosmic_opt.search.outcome import Outcome
 from tests.unit.cli.running import run
 
 LLAMA = "llama3-405b/h100-16k"

@@ -8,7 +8,7 @@ from cosmic_opt.api import Problem
 from cosmic_opt.reporting.answers import LOG_HEADER, gap_text, log_row, value_text
 from cosmic_opt.reporting.designs import design_text, designs_keys, fixed_text, free_text
 from cosmic_opt.search.objective import Objective, objective_of
-from cosmic_opt.search.solve import LogLine
+from cosmic_opt.search.outcome import LogLine
 
 STEP = Objective("step_time")
 LLAMA = Problem.load("llama3-405b/h100-16k")

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from cosmic_opt.search.executor import threads
-from cosmic_opt.search.solve import Outcome
+from cosmic_opt.search.outcome import Outcome
 from cosmic_opt.search.study_identity import Identity, identity_of
 from tests.unit.search.spaces import SPACES
 

@@ -14,7 +14,7 @@ from cosmic_opt.errors import LimitError, SpecError
 from cosmic_opt.search import bounding, frontier
 from cosmic_opt.search.dask_pool import dask_pool
 from cosmic_opt.search.executor import process_pool, run_task, threads
-from cosmic_opt.search.solve import Outcome
+from cosmic_opt.search.outcome import Outcome
 from cosmic_opt.search.space import RegionProduct
 from tests.unit.search.spaces import SPACES
 from tests.unit.search.studies import facts, held

@@ -7,7 +7,7 @@ import random
 import pytest
 
 from cosmic_opt.api import Problem
-from cosmic_opt.search.solve import LogLine
+from cosmic_opt.search.outcome import LogLine
 from tests.unit.search.spaces import brute_force
 
 OBJECTIVES = ("step_time", "step_time * total_bandwidth", "step_time * network_cost", "throughput")

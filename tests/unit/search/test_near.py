@@ -18,7 +18,7 @@ from cosmic_opt.search.asked import TOP_LIMIT, share_of
 from cosmic_opt.search.budget import Budget
 from cosmic_opt.search.limits import step_limit
 from cosmic_opt.search.near import Near, NearOptima, Ranking
-from cosmic_opt.search.solve import Stop
+from cosmic_opt.search.outcome import Stop
 from tests.unit.search.spaces import SPACES, SYSTEM1, scorer_of
 
 LLAMA = Problem.load("llama3-405b/h100-16k")

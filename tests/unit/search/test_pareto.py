@@ -7,9 +7,9 @@ from cosmic_opt.api import Problem
 from cosmic_opt.errors import SpecError
 from cosmic_opt.search.budget import Budget
 from cosmic_opt.search.objective import Objective, quantity_values
+from cosmic_opt.search.outcome import Stop
 from cosmic_opt.search.pareto import ParetoFront, pareto_front
 from cosmic_opt.search.score import Scorer, simulator_of
-from cosmic_opt.search.solve import Stop
 from tests.unit.search.spaces import SPACES, SYSTEM1
 
 

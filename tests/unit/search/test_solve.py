@@ -8,7 +8,7 @@ import pytest
 from cosmic_opt.api import Problem
 from cosmic_opt.errors import InfeasibleError, LimitError, SpecError
 from cosmic_opt.search.budget import Budget
-from cosmic_opt.search.solve import LogLine, Stop
+from cosmic_opt.search.outcome import LogLine, Stop
 from cosmic_opt.solvers.base import SolveStatus
 from tests.unit.search.spaces import BASE, LARGE, RINGS, SPACES, SYSTEM1, brute_force, scorer_of
 

@@ -1,0 +1,79 @@
+"""What a search answers: the design, its proof state and why it stopped; and the lines it logs on the way."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from enum import Enum
+
+from cosmic_opt.psa.parameter_set import DesignBatch
+from cosmic_opt.search.objective import Objective
+from cosmic_opt.search.proof import Proof
+from cosmic_opt.search.score import Scores
+from cosmic_opt.search.study import StudyReport
+from cosmic_opt.solvers.base import SolveStatus
+
+
+class Stop(Enum):
+    """Why a search stopped."""
+
+    PROVED = "proved"
+    TIME = "time limit"
+    EVALUATIONS = "evaluation limit"
+    NODES = "node limit"
+
+
+@dataclass(frozen=True)
+class LogLine:
+    """One line of the search log. Values are of the objective (exact integers), or None when not known yet."""
+
+    seconds: float
+    regions_closed: int
+    regions: int
+    incumbent: int | None
+    bound: int | None
+    evaluations: int
+    note: str = ""
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """The answer of a search.
+
+    `value` and `bound` are exact integers (see `Objective`); `design` is empty when none was found. `evaluations`
+    counts designs that agents asked to score, `wasted` those of them that break a rule (of a native agent only) and
+    `nodes` boxes of options that were bounded.
+    """
+
+    status: SolveStatus
+    stop: Stop
+    design: DesignBatch
+    scores: Scores | None
+    objective: Objective
+    value: int | None
+    bound: int | None
+    feasible_designs: int
+    regions: int
+    evaluations: int
+    wasted: int
+    nodes: int
+    seconds: float
+    proof: Proof | None
+    """The evidence for the bound; None where an agent ran alone or there is no feasible design."""
+    study: StudyReport | None = None
+    """What the study of the search holds, where there is one."""
+
+    @property
+    def gap(self) -> float | None:
+        """The relative gap between value and bound; 0 exactly when they are equal."""
+        if self.value is None or self.bound is None:
+            return None
+        return 0.0 if self.value == self.bound else (self.value - self.bound) / self.value
+
+
+Log = Callable[[LogLine], None]
+
+
+def silent(line: LogLine) -> None:
+    """Log nothing."""
+    del line
