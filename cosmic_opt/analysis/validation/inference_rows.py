@@ -14,11 +14,11 @@ from cosmic_opt.analysis.validation.training_rows import read_model
 from cosmic_opt.catalog.engines import load_engine, load_number_format
 from cosmic_opt.catalog.hardware import load_device
 from cosmic_opt.errors import SpecError, nearest
-from cosmic_opt.simulation.calibrated.kv_cache import cache_bytes_per_token, weight_bytes
-from cosmic_opt.simulation.calibrated.serving import Requests
 from cosmic_opt.simulation.calibrated.serving_job import ServingDesigns, ServingSetup
 from cosmic_opt.system.hardware import Device
+from cosmic_opt.workloads.kv_cache import cache_bytes_per_token, weight_bytes
 from cosmic_opt.workloads.language_model import LanguageModel
+from cosmic_opt.workloads.requests import Requests
 
 AMD = "mi"
 """How names of the vendor's devices start; its build of an engine is another one."""

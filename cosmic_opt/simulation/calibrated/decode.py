@@ -5,10 +5,10 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import ArrayLike
 
-from cosmic_opt.simulation.calibrated.kv_cache import read_bytes_per_token
 from cosmic_opt.simulation.calibrated.serving_job import FloatArray, ServingDesigns, ServingSetup, Terms
 from cosmic_opt.simulation.calibrated.serving_layer import head_s, layer_terms, stage_send_s
 from cosmic_opt.workloads.engine import share_on
+from cosmic_opt.workloads.kv_cache import read_bytes_per_token
 
 CACHE_BYTES = 2
 """An element of a cache in 16 bits; a narrower one is widened by the kernel."""

@@ -8,10 +8,11 @@ import numpy as np
 
 from cosmic_opt.errors import SpecError
 from cosmic_opt.simulation.calibrated.decode import decode_terms
-from cosmic_opt.simulation.calibrated.kv_cache import cache_bytes_per_token
 from cosmic_opt.simulation.calibrated.prefill import prefill_terms
-from cosmic_opt.simulation.calibrated.serving import Requests, admitted, prefill_busy_s, total_s
+from cosmic_opt.simulation.calibrated.serving import admitted, prefill_busy_s, total_s
 from cosmic_opt.simulation.calibrated.serving_job import FloatArray, ServingDesigns, ServingSetup
+from cosmic_opt.workloads.kv_cache import cache_bytes_per_token
+from cosmic_opt.workloads.requests import Requests
 
 
 @dataclass(frozen=True, slots=True)

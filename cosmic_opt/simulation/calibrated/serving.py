@@ -6,38 +6,11 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from cosmic_opt.errors import SpecError, Where
 from cosmic_opt.simulation.calibrated.decode import decode_terms
-from cosmic_opt.simulation.calibrated.kv_cache import resident_sequences
 from cosmic_opt.simulation.calibrated.prefill import prefill_terms
 from cosmic_opt.simulation.calibrated.serving_job import FloatArray, ServingDesigns, ServingSetup, Terms
-
-
-@dataclass(frozen=True, slots=True)
-class Requests:
-    """What is asked of the server.
-
-    Attributes:
-        prompt: Tokens of a prompt; `output` tokens of its answer, the first of which prefill gives.
-    """
-
-    prompt: int
-    output: int
-
-    def __post_init__(self) -> None:
-        for name in ("prompt", "output"):
-            if getattr(self, name) < 1:
-                raise SpecError(f"{name} is {getattr(self, name)}", where=Where(key=name), hint="at least one token")
-
-    @property
-    def mean_context(self) -> float:
-        """Tokens of context in the middle of the answer."""
-        return self.prompt + self.output / 2
-
-
-QUESTION_ANSWERING = Requests(prompt=1000, output=200)
-CHAT = Requests(prompt=3000, output=1000)
-"""COSMIC's two inference jobs: decode steps at contexts of 1,100 and 3,500 tokens."""
+from cosmic_opt.workloads.kv_cache import held_tokens, resident_sequences
+from cosmic_opt.workloads.requests import Requests
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,11 +20,6 @@ class Waves:
     full: FloatArray
     fit: FloatArray
     rest: FloatArray
-
-
-def held_tokens(setup: ServingSetup, requests: Requests) -> float:
-    """Return the tokens of cache the engine counts for a sequence when it decides whether another one fits."""
-    return requests.prompt + setup.engine.memory.output_share * requests.output
 
 
 def waves(setup: ServingSetup, designs: ServingDesigns, requests: Requests) -> Waves:

@@ -8,15 +8,17 @@ from dataclasses import dataclass
 import numpy as np
 
 from cosmic_opt.errors import SpecError
-from cosmic_opt.simulation.calibrated.kv_cache import (
+from cosmic_opt.simulation.calibrated.prefill import prefill_terms
+from cosmic_opt.simulation.calibrated.serving import batch_terms, saturated
+from cosmic_opt.simulation.calibrated.serving_job import ServingDesigns, ServingSetup, Terms
+from cosmic_opt.workloads.kv_cache import (
     BINARY_GB,
     cache_capacity_bytes,
+    held_tokens,
     resident_sequences,
     weight_bytes,
 )
-from cosmic_opt.simulation.calibrated.prefill import prefill_terms
-from cosmic_opt.simulation.calibrated.serving import Requests, batch_terms, held_tokens, saturated
-from cosmic_opt.simulation.calibrated.serving_job import ServingDesigns, ServingSetup, Terms
+from cosmic_opt.workloads.requests import Requests
 from cosmic_opt.workloads.stack import Accuracy
 
 UNKNOWN_GROUP = "other"

@@ -7,7 +7,8 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from cosmic_opt.simulation.calibrated.kv_cache import (
+from cosmic_opt.simulation.calibrated.serving_job import ServingDesigns
+from cosmic_opt.workloads.kv_cache import (
     BINARY_GB,
     cache_bytes_per_token,
     cache_capacity_bytes,
@@ -16,7 +17,6 @@ from cosmic_opt.simulation.calibrated.kv_cache import (
     sequence_tokens,
     weight_bytes,
 )
-from cosmic_opt.simulation.calibrated.serving_job import ServingDesigns
 from tests.unit.simulation.calibrated.servers import LATENT, LLAMA_8B, LLAMA_70B, MIXTRAL, server
 
 ONE = ServingDesigns.of()

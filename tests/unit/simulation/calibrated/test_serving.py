@@ -15,9 +15,6 @@ from cosmic_opt.simulation.calibrated.decode import decode_attention_s, decode_t
 from cosmic_opt.simulation.calibrated.disaggregated import disaggregated, transfer_s
 from cosmic_opt.simulation.calibrated.prefill import prefill_terms
 from cosmic_opt.simulation.calibrated.serving import (
-    CHAT,
-    QUESTION_ANSWERING,
-    Requests,
     admitted,
     batch_terms,
     cosmic_terms,
@@ -27,6 +24,7 @@ from cosmic_opt.simulation.calibrated.serving import (
     waves,
 )
 from cosmic_opt.simulation.calibrated.serving_job import ServingDesigns, ServingSetup
+from cosmic_opt.workloads.requests import CHAT, QUESTION_ANSWERING, Requests
 from tests.unit.simulation.calibrated.servers import LATENT, LLAMA_8B, LLAMA_70B, MIXTRAL, server
 
 ONE = ServingDesigns.of()

@@ -6,8 +6,8 @@ import pytest
 
 from cosmic_opt.catalog.stacks import load_accuracy
 from cosmic_opt.errors import SpecError
-from cosmic_opt.simulation.calibrated.serving import Requests, total_s
 from cosmic_opt.simulation.calibrated.serving import batch_terms as terms_of
+from cosmic_opt.simulation.calibrated.serving import total_s
 from cosmic_opt.simulation.calibrated.serving_job import ServingDesigns
 from cosmic_opt.simulation.calibrated.serving_predict import (
     RULED,
@@ -16,6 +16,7 @@ from cosmic_opt.simulation.calibrated.serving_predict import (
     predict_prefill,
     predict_saturated,
 )
+from cosmic_opt.workloads.requests import Requests
 from tests.unit.simulation.calibrated.servers import LLAMA_70B, MIXTRAL, server
 
 ACCURACY = load_accuracy("inference")

@@ -2,16 +2,41 @@
 
 from __future__ import annotations
 
+from typing import Protocol
+
 import numpy as np
 from numpy.typing import ArrayLike
 
-from cosmic_opt.simulation.calibrated.serving_job import FloatArray, ServingDesigns, ServingSetup
+from cosmic_opt.workloads.engine import Engine, NumberFormat
+from cosmic_opt.workloads.language_model import LanguageModel
+from cosmic_opt.workloads.requests import Requests
+from cosmic_opt.workloads.serving_designs import FloatArray, ServingDesigns
 
 BINARY_GB = 2**30 / 1e9
 """Data sheets count memory in binary gigabytes and call them GB: a GB200 of 186 GB shows 189,471 MiB."""
 
 
-def read_bytes_per_token(setup: ServingSetup, designs: ServingDesigns) -> FloatArray:
+class Served(Protocol):
+    """A model in the memory of a device: what the functions here read of it."""
+
+    @property
+    def model(self) -> LanguageModel:
+        """The model's shape."""
+
+    @property
+    def engine(self) -> Engine:
+        """The engine that places weights and cache."""
+
+    @property
+    def numbers(self) -> NumberFormat:
+        """How weights and cache are stored."""
+
+    @property
+    def memory_bytes(self) -> float:
+        """Memory of one device as its data sheet counts it."""
+
+
+def read_bytes_per_token(setup: Served, designs: ServingDesigns) -> FloatArray:
     """Return bytes one rank reads of one token of context in one layer.
 
     Grouped queries keep `kv_heads` of each: a rank holds its share, at least one head (Shazeer 2019, Ainslie 2023).
@@ -24,17 +49,17 @@ def read_bytes_per_token(setup: ServingSetup, designs: ServingDesigns) -> FloatA
     return np.asarray(2 * size * heads * model.head_dim)
 
 
-def cache_bytes_per_token(setup: ServingSetup, designs: ServingDesigns) -> FloatArray:
+def cache_bytes_per_token(setup: Served, designs: ServingDesigns) -> FloatArray:
     """Return bytes of the cache one rank keeps per token of context: its stage's layers."""
     return np.ceil(setup.model.layers / designs.pp) * read_bytes_per_token(setup, designs)
 
 
-def sequence_tokens(setup: ServingSetup, tokens: ArrayLike) -> FloatArray:
+def sequence_tokens(setup: Served, tokens: ArrayLike) -> FloatArray:
     """Return tokens of cache a sequence of `tokens` occupies: half a page more, as its last page is half full."""
     return np.asarray(tokens, dtype=float) + (setup.engine.memory.block_tokens - 1) / 2
 
 
-def weight_bytes(setup: ServingSetup, designs: ServingDesigns) -> FloatArray:
+def weight_bytes(setup: Served, designs: ServingDesigns) -> FloatArray:
     """Return bytes of weights on one rank of the first stage; token table and head stay in 16 bits."""
     model, experts = setup.model, setup.model.experts
     layers = np.ceil(model.layers / designs.pp)
@@ -48,16 +73,21 @@ def weight_bytes(setup: ServingSetup, designs: ServingDesigns) -> FloatArray:
     return np.asarray(setup.numbers.weight_bytes * held + 2 * tables)
 
 
-def cache_capacity_bytes(setup: ServingSetup, designs: ServingDesigns) -> FloatArray:
+def cache_capacity_bytes(setup: Served, designs: ServingDesigns) -> FloatArray:
     """Return bytes a rank has left for the cache; negative where the weights do not fit."""
     memory, weights = setup.engine.memory, weight_bytes(setup, designs)
-    installed = BINARY_GB * setup.device.memory_bytes
+    installed = BINARY_GB * setup.memory_bytes
     if memory.share_of_free:
         return np.asarray(memory.share * (installed - memory.workspace_bytes - weights))
     return np.asarray(memory.share * installed - memory.workspace_bytes - weights)
 
 
-def resident_sequences(setup: ServingSetup, designs: ServingDesigns, tokens: ArrayLike) -> FloatArray:
+def resident_sequences(setup: Served, designs: ServingDesigns, tokens: ArrayLike) -> FloatArray:
     """Return how many sequences of `tokens` tokens each fit in one replica's cache; not rounded, at least 0."""
     each = sequence_tokens(setup, tokens) * cache_bytes_per_token(setup, designs)
     return np.asarray(np.maximum(cache_capacity_bytes(setup, designs) / each, 0.0) * designs.ep)
+
+
+def held_tokens(setup: Served, requests: Requests) -> float:
+    """Return the tokens of cache the engine counts for a sequence when it decides whether another one fits."""
+    return requests.prompt + setup.engine.memory.output_share * requests.output
