@@ -41,7 +41,7 @@ FABRIC_TIMES = ("base", "hop", "startup", "inter_node", "inter_node_doubling")
 FABRIC_FITTED = ("base", "hop", "efficiency", "startup")
 FABRIC_KEYS = (
     *("source", "fitted", "link", "gpus_per_domain", *FABRIC_TIMES, "efficiency", "in_switch_fraction"),
-    *("all_to_all_copy", "peer_share", "nic", "nic_efficiency", "rail_parallel"),
+    *("all_to_all_copy", "peer_share", "nic", "nic_efficiency", "rail_parallel", "collective_sms"),
 )
 KIND_KEYS = ("latency", "hop", "startup", "copy")
 LINKS = ("refines", "like")
@@ -336,6 +336,7 @@ def _fabric(chain: _Chain) -> FabricConstants:
         inter_node_s=times["inter_node"],
         inter_node_doubling_s=times["inter_node_doubling"],
         rail_parallel=rails is None or rails.flag(),
+        collective_sms=_number(chain.find("collective_sms") or _library(COLLECTIVE_LIBRARY)["collective_sms"]),
         library=_collectives(),
     )
 

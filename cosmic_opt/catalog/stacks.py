@@ -51,6 +51,8 @@ def load_stack(name: str) -> Stack:
             loss_bytes=_number(fields["loss_bytes"]),
             unscale_bytes=_number(fields["unscale_bytes"]),
             gradient_bytes=_numbers(fields["gradient_bytes"]),
+            held_gradient_bytes=_number(fields["held_gradient_bytes"]),
+            adam_bytes=_number(fields["adam_bytes"]),
             selective=fields["selective"].text(),
             single_nic_sharding=fields["single_nic_sharding"].flag(),
             splits_by_stages=fields["splits_by_stages"].flag(),

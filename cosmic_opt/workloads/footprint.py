@@ -12,13 +12,15 @@ from cosmic_opt.workloads.language_model import LanguageModel
 from cosmic_opt.workloads.stack import Stack
 from cosmic_opt.workloads.training_designs import Batch, FloatArray, TrainingDesigns
 
-WEIGHT_BYTES, GRADIENT_BYTES, ADAM_BYTES = 2, 4, 12
-"""Per parameter in mixed precision: 16-bit weight, fp32 gradient; fp32 copy and two moments (Narayanan 2021, 3.5)."""
-STATE_BYTES = WEIGHT_BYTES + GRADIENT_BYTES + ADAM_BYTES
+WEIGHT_BYTES = 2
+"""Per parameter in mixed precision; recipes that cast keep both orientations of the 8-bit copy instead."""
 LOGIT_BYTES = 6
 """A logit in 16 bits and its gradient in fp32 (Korthikanti 2022, section 4.3)."""
 ELEMENTWISE_SHARE = 0.4
 """Share of kept activations that cheap kernels can produce again: norm and activation outputs."""
+CLAMPED_GATE_BYTES = 8
+"""What a clamped gate, a chain of separate kernels, keeps beyond a fused one: clamped gate, sigmoid, their product and
+the shifted branch, in 16 bits."""
 WORKSPACE_BYTES = 4e9
 """Context, communication buffers, allocator slack."""
 
@@ -131,7 +133,8 @@ def layer_activation_bytes(job: FootprintJob, designs: TrainingDesigns, operand_
     if experts is not None:
         ffn = experts.top_k * experts.ffn + experts.shared * experts.ffn
         inside += (2 + operand_bytes) * experts.top_k * model.hidden
-    inside += ffn * (2 * (2 if model.gated_mlp else 1) + operand_bytes)
+    chain = CLAMPED_GATE_BYTES if model.clamped_gate else 0
+    inside += ffn * (2 * (2 if model.gated_mlp else 1) + chain + operand_bytes)
     if job.stack.attention.kind == "unfused":
         inside += (5 if model.dropout else 2) * model.heads * job.sequence
     return np.asarray(designs.tokens(job) * (whole / _split(job, designs) + inside / designs.tp))
@@ -150,7 +153,7 @@ def footprint(job: FootprintJob, designs: TrainingDesigns, operand_bytes: float 
     per_layer = again.layers * inputs + (1 - again.layers) * np.maximum(partly, inputs)
     logits = LOGIT_BYTES * designs.tokens(job) * job.model.vocabulary / designs.tp
     return Footprint(
-        *_states(job.model, designs),
+        *_states(job, designs),
         layers_bytes=np.asarray(layers * per_layer * in_flight(job, designs)),
         logits_bytes=np.where(designs.pp == 1, logits, 0.0),
     )
@@ -161,15 +164,16 @@ def _split(job: FootprintJob, designs: TrainingDesigns) -> FloatArray:
     return np.where(job.sequence_parallel, designs.tp, 1.0)
 
 
-def _states(model: LanguageModel, designs: TrainingDesigns) -> tuple[FloatArray, FloatArray, FloatArray]:
+def _states(job: FootprintJob, designs: TrainingDesigns) -> tuple[FloatArray, FloatArray, FloatArray]:
     """Return weights, gradients and optimizer states of the first stage, sharded as ZeRO says.
 
     Stage 1 and 2 shard what Adam keeps (gradients stay whole while micro-batches accumulate), stage 3 everything.
     """
+    model, stack = job.model, job.stack
     layers = most_layers(model.layers, designs)
     dense, expert = layer_parameters(model, designs)
     held, copies = layers * dense + table_parameters(model, designs), weight_shards(designs)
     held_experts, copies_experts = layers * expert, expert_copies(designs)
     whole = np.where(designs.zero_stage >= 3, held / copies + held_experts / copies_experts, held + held_experts)
     adam = np.where(designs.zero_stage >= 1, held / copies + held_experts / copies_experts, held + held_experts)
-    return WEIGHT_BYTES * whole, GRADIENT_BYTES * whole, ADAM_BYTES * adam
+    return WEIGHT_BYTES * whole, stack.held_gradient_bytes * whole, stack.adam_bytes * adam

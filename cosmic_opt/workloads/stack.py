@@ -104,6 +104,8 @@ class Stack:
         loss_bytes: Memory traffic per logit of the loss, forward and backward.
         unscale_bytes: Per unsharded parameter and step: gradient unscaling and norm under fp16.
         gradient_bytes: Bytes per gradient in the data-parallel reduction, by precision name; `default` else.
+        held_gradient_bytes: Bytes per gradient in memory, where micro-batches add to it.
+        adam_bytes: Bytes per parameter the optimizer keeps: master weight and two moments.
         selective: What selective recompute runs again: the "attention" core, or most "operators".
         single_nic_sharding: Weight shards travel through one network card per rank group, nothing hidden.
         splits_by_stages: A pipeline splits its batch into as many micro-batches as it has stages unless told
@@ -124,6 +126,8 @@ class Stack:
     loss_bytes: float
     unscale_bytes: float
     gradient_bytes: Mapping[str, float]
+    held_gradient_bytes: float
+    adam_bytes: float
     selective: str
     single_nic_sharding: bool
     splits_by_stages: bool

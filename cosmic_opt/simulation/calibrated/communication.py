@@ -32,18 +32,25 @@ def tensor_pass(setup: TrainingSetup, designs: TrainingDesigns) -> Pass:
     return Pass(exposed, exposed)
 
 
-def context_pass(setup: TrainingSetup, designs: TrainingDesigns, attention: Pass) -> Pass:
-    """Return what the exchange of keys and values adds to attention: only what does not hide behind it.
+def contention_s(setup: TrainingSetup, hidden_s: FloatArray) -> FloatArray:
+    """Return what compute loses while collectives hide behind it: their share of the SMs, as long as they run.
+
+    Tensor-parallel exchanges beside products use copy engines in both modes (user buffers, asynchronous) and take none.
+    """
+    return setup.device.collective_share * hidden_s
+
+
+def context_pass(setup: TrainingSetup, designs: TrainingDesigns, attention: Pass) -> tuple[Pass, Pass]:
+    """Return the exchange of keys and values: what does not hide behind attention, and what does.
 
     Each rank gathers the keys and values of the others, and backward sends their gradients besides.
     """
     width = setup.model.kv_width / np.minimum(designs.tp, max(setup.model.kv_heads, 1))
     size = ACTIVATION_BYTES * designs.micro_batch * setup.sequence * width
     gather = group_s(setup, "all_gather", designs.cp, designs.tp, size)
-    return Pass(
-        np.maximum(gather - attention.forward_s, 0.0),
-        np.maximum(2 * gather - attention.backward_s, 0.0),
-    )
+    traffic = Pass(gather, 2 * gather)
+    hidden = Pass(np.minimum(gather, attention.forward_s), np.minimum(2 * gather, attention.backward_s))
+    return traffic - hidden, hidden
 
 
 def stage_exchange_s(setup: TrainingSetup, designs: TrainingDesigns) -> FloatArray:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
+
 import numpy as np
 
 from cosmic_opt.simulation.calibrated.groups import group_s
@@ -16,8 +18,20 @@ from cosmic_opt.workloads.footprint import (
     weight_shards,
 )
 
-OPTIMIZER_BYTES = 34
-"""Adam in mixed precision per owned parameter: read gradient, master weight and two moments, write them back."""
+
+@dataclass(frozen=True, slots=True)
+class Traffic:
+    """Seconds of communication: what lengthens the step, and what hides behind compute."""
+
+    exposed_s: FloatArray
+    hidden_s: FloatArray
+
+    def __add__(self, other: Traffic) -> Traffic:
+        return Traffic(self.exposed_s + other.exposed_s, self.hidden_s + other.hidden_s)
+
+    def times(self, count: FloatArray | int) -> Traffic:
+        """Return `count` times as much."""
+        return Traffic(self.exposed_s * count, self.hidden_s * count)
 
 
 def is_sharded(designs: TrainingDesigns) -> FloatArray:
@@ -25,10 +39,10 @@ def is_sharded(designs: TrainingDesigns) -> FloatArray:
     return np.asarray((designs.zero_stage >= 3) & (designs.pp == 1))
 
 
-def sharded_exposed_s(
+def sharded_traffic_s(
     setup: TrainingSetup, designs: TrainingDesigns, forward_s: FloatArray, backward_s: FloatArray, weights: FloatArray
-) -> FloatArray:
-    """Return what gathers and reductions of one unit of `weights` add to its forward and backward compute.
+) -> Traffic:
+    """Return gathers and reductions of one unit of `weights` beside its forward and backward compute.
 
     Time is max(c, x) + xi min(c, x) with traffic x and the stack's xi: how far a generation fails to overlap.
     Forward gathers, backward gathers again (unless kept) and reduces the gradients.
@@ -37,13 +51,13 @@ def sharded_exposed_s(
     gather = group_s(setup, "all_gather", ranks, inner, WEIGHT_BYTES * weights)
     reduce = group_s(setup, "reduce_scatter", ranks, inner, setup.gradient_bytes * weights)
     again = gather if setup.gather_backward else np.zeros_like(gather)
-    return _beyond(setup, forward_s, gather) + _beyond(setup, backward_s, again + reduce)
+    return _beside(setup, forward_s, gather) + _beside(setup, backward_s, again + reduce)
 
 
-def _beyond(setup: TrainingSetup, compute_s: FloatArray, traffic_s: FloatArray) -> FloatArray:
-    """Return max(c, x) + xi min(c, x) - c."""
-    both = np.minimum(compute_s, traffic_s)
-    return np.maximum(compute_s, traffic_s) + setup.stack.overlap.fsdp_exposed * both - compute_s
+def _beside(setup: TrainingSetup, compute_s: FloatArray, traffic_s: FloatArray) -> Traffic:
+    """Return what of the traffic shows, max(c, x) + xi min(c, x) - c, and the rest."""
+    hidden = (1 - setup.stack.overlap.fsdp_exposed) * np.minimum(compute_s, traffic_s)
+    return Traffic(traffic_s - hidden, hidden)
 
 
 def single_nic_s(setup: TrainingSetup, designs: TrainingDesigns) -> FloatArray:
@@ -56,8 +70,8 @@ def single_nic_s(setup: TrainingSetup, designs: TrainingDesigns) -> FloatArray:
     return np.where(weight_shards(designs) > 1, passed / setup.nic_bytes_per_s, 0.0)
 
 
-def gradient_s(setup: TrainingSetup, designs: TrainingDesigns, stages: Stages) -> FloatArray:
-    """Return exposed seconds of the once-a-step reduction, and of the gather of weights that follows it.
+def gradient_s(setup: TrainingSetup, designs: TrainingDesigns, stages: Stages) -> Traffic:
+    """Return the once-a-step reduction, and the gather of weights that follows it.
 
     2021: one all-reduce after the last backward pass. Later: a reduce-scatter and an all-gather that hide behind the
     last micro-batch, or under an interleaved schedule behind min(m, pp) of them, where a share stays exposed.
@@ -70,10 +84,11 @@ def gradient_s(setup: TrainingSetup, designs: TrainingDesigns, stages: Stages) -
         groups.append((expert, expert_copies(designs), designs.ep))
     size = setup.gradient_bytes
     if setup.stack.overlap.gradient == "none":
-        return sum(
+        shown = sum(
             (group_s(setup, "all_reduce", ranks, inner, size * held) for held, ranks, inner in groups),
             np.zeros_like(designs.tp),
         )
+        return Traffic(shown, np.zeros_like(shown))
     traffic = np.zeros_like(designs.tp)
     for held, ranks, inner in groups:
         traffic = traffic + group_s(setup, "reduce_scatter", ranks, inner, size * held)
@@ -81,18 +96,25 @@ def gradient_s(setup: TrainingSetup, designs: TrainingDesigns, stages: Stages) -
     overlap, many = setup.stack.overlap, designs.interleave > 1
     passes = np.where(many, np.minimum(designs.micro_batches(setup), designs.pp), 1.0)
     left = traffic - overlap.hidden_window * passes * stages.longest_s
-    return np.maximum(left, np.where(many, overlap.least_exposed * traffic, 0.0))
+    shown = np.maximum(left, np.where(many, overlap.least_exposed * traffic, 0.0))
+    return Traffic(shown, traffic - shown)
 
 
 def optimizer_s(setup: TrainingSetup, designs: TrainingDesigns) -> FloatArray:
-    """Return the optimizer step: its traffic over the parameters a rank owns, and the host's launches."""
+    """Return the optimizer step: its traffic over the parameters a rank owns, and the host's launches.
+
+    The norm and the update read the gradient, master weight and moments are read and written, the weight is written:
+    34 bytes with fp32 gradients and moments.
+    """
+    stack = setup.stack
+    moved_bytes = 2 * stack.held_gradient_bytes + 2 * stack.adam_bytes + WEIGHT_BYTES
     dense, expert = layer_parameters(setup.model, designs)
     layers = most_layers(setup.model.layers, designs)
     sharded = designs.zero_stage >= 1
     held = layers * dense + table_parameters(setup.model, designs)
     owned = held / np.where(sharded, weight_shards(designs), 1.0)
     owned = owned + layers * expert / np.where(sharded, expert_copies(designs), 1.0)
-    unscale = setup.stack.unscale_bytes if setup.recipe.name == "fp16" else 0.0
-    moved = OPTIMIZER_BYTES * owned + np.where(sharded, 0.0, unscale * held)
-    bandwidth = setup.device.memory_bytes_per_s * setup.stack.elementwise_fraction
-    return np.asarray(moved / bandwidth + setup.stack.host.optimizer_s)
+    unscale = stack.unscale_bytes if setup.recipe.name == "fp16" else 0.0
+    moved = moved_bytes * owned + np.where(sharded, 0.0, unscale * held)
+    bandwidth = setup.device.memory_bytes_per_s * stack.elementwise_fraction
+    return np.asarray(moved / bandwidth + stack.host.optimizer_s)

@@ -5,9 +5,12 @@ from __future__ import annotations
 import numpy as np
 
 from cosmic_opt.simulation.calibrated.job import FloatArray, TrainingDesigns, TrainingSetup
+from cosmic_opt.simulation.calibrated.layer import softmax_is_fused
 
 SHARPNESS = 4
 """Power of the smooth maximum of device and host time: queues between the two are finite."""
+SEPARATE_SOFTMAX_LAUNCHES = (4, 5)
+"""Kernels beyond one, forward and backward, where scale, mask, casts and softmax are separate."""
 
 
 def paced_s(device_s: FloatArray, host_s: FloatArray) -> FloatArray:
@@ -21,7 +24,10 @@ def layer_host_s(setup: TrainingSetup, designs: TrainingDesigns) -> FloatArray:
     """Return host seconds of one layer and micro-batch: its launches, and reading the routed token counts."""
     host = setup.stack.host
     forwards = 1 + designs.recompute.layers
-    launches = forwards * host.forward_launches + host.backward_launches
+    more_forward, more_backward = (
+        np.where(softmax_is_fused(setup, designs), 0, more) for more in SEPARATE_SOFTMAX_LAUNCHES
+    )
+    launches = forwards * (host.forward_launches + more_forward) + host.backward_launches + more_backward
     routed = np.zeros_like(designs.tp)
     if setup.model.experts is not None and not setup.fused_experts:
         routed = forwards * host.routed_forward_s + host.routed_backward_s

@@ -22,8 +22,6 @@ from cosmic_opt.system.hardware import (
 from cosmic_opt.workloads.language_model import Matmul
 
 ACTIVATION_BYTES = 2
-ACCUMULATE_BYTES = 6
-"""Adding a 2-byte weight gradient to the accumulated one: read both, write one (beyond the product's own write)."""
 BACKWARD_TRAFFIC = 1.4
 """Elementwise traffic of backward over forward: gradients in and out, saved inputs read."""
 CLAMPED_GATE_BYTES = 52
@@ -31,6 +29,11 @@ CLAMPED_GATE_BYTES = 52
 SOFTMAX_BYTES = (4, 5)
 DROPOUT_BYTES = (5, 6)
 """Bytes per attention score, forward and backward, of the unfused kernels."""
+FUSED_SOFTMAX_ROWS, FUSED_SOFTMAX_TOKENS = 4, 2048
+"""The fused softmax needs so whole a multiple of (batch x heads of a rank), and sequences no longer than that
+(`is_kernel_available` in Megatron-LM's fused_softmax.py)."""
+SEPARATE_SOFTMAX_BYTES = (37, 40)
+"""Without it: cast to fp32 (6), scale (8), mask (9), softmax (8), cast back (6); backward 6, 12, 8, 8, 6."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,6 +45,9 @@ class Pass:
 
     def __add__(self, other: Pass) -> Pass:
         return Pass(self.forward_s + other.forward_s, self.backward_s + other.backward_s)
+
+    def __sub__(self, other: Pass) -> Pass:
+        return Pass(self.forward_s - other.forward_s, self.backward_s - other.backward_s)
 
     @property
     def both_s(self) -> FloatArray:
@@ -74,8 +80,16 @@ def product_pass(setup: TrainingSetup, precision: str, tokens: FloatArray, k: Fl
     rows = np.broadcast_to(tokens, k.shape)
     sizes = (np.stack(axis) for axis in ((rows, rows, k), (n, k, n), (k, n, rows)))
     forward, inputs, weights = gemm_s(device, precision, *sizes, form="tile")
-    accumulate = bytes_s(device, ACCUMULATE_BYTES * k * n, setup.stack.elementwise_fraction)
-    return Pass(forward / share, (inputs + weights) / share + accumulate)
+    return Pass(forward / share, (inputs + weights) / share + accumulate_s(setup, k * n))
+
+
+def accumulate_s(setup: TrainingSetup, elements: FloatArray) -> FloatArray:
+    """Return seconds of adding the weight gradient of a micro-batch to the held one: its read and write.
+
+    The product writes into the held gradient, so the 2 bytes it would write anyway are not counted again.
+    """
+    moved = (2 * setup.stack.held_gradient_bytes - ACTIVATION_BYTES) * elements
+    return bytes_s(setup.device, moved, setup.stack.elementwise_fraction)
 
 
 def matmul_pass(setup: TrainingSetup, designs: TrainingDesigns, matmuls: tuple[Matmul, ...]) -> Pass:
@@ -117,9 +131,20 @@ def _unfused_attention(setup: TrainingSetup, designs: TrainingDesigns) -> Pass:
     written = scores_s(device, "fp16", *shape, model.score_width / model.heads)
     read = weighted_values_s(device, "fp16", *shape, model.value_width / model.heads)
     scores = batch * heads * setup.sequence**2
-    traffic = [s + (d if model.dropout else 0) for s, d in zip(SOFTMAX_BYTES, DROPOUT_BYTES, strict=True)]
+    softmax = zip(SOFTMAX_BYTES, SEPARATE_SOFTMAX_BYTES, strict=True)
+    fused = softmax_is_fused(setup, designs)
+    each_score = [np.where(fused, together, apart) for together, apart in softmax]
+    traffic = [s + (d if model.dropout else 0) for s, d in zip(each_score, DROPOUT_BYTES, strict=True)]
     forward, backward = (bytes_s(device, each * scores, setup.stack.elementwise_fraction) for each in traffic)
     return Pass(written + read + forward, written + 3 * read + backward)
+
+
+def softmax_is_fused(setup: TrainingSetup, designs: TrainingDesigns) -> NDArray[np.bool_]:
+    """Return where scale, mask and softmax are one kernel: always in flash attention."""
+    if setup.stack.attention.kind != "unfused":
+        return np.ones(designs.tp.shape, dtype=bool)
+    rows = designs.micro_batch * setup.model.heads / designs.tp
+    return np.asarray((rows % FUSED_SOFTMAX_ROWS == 0) & (setup.sequence <= FUSED_SOFTMAX_TOKENS))
 
 
 def activation_bytes(setup: TrainingSetup) -> float:

@@ -5,8 +5,11 @@ from __future__ import annotations
 import numpy as np
 
 from cosmic_opt.simulation.calibrated.job import Recompute, TrainingDesigns, TrainingSetup
-from cosmic_opt.workloads.footprint import STATE_BYTES, footprint
+from cosmic_opt.workloads.footprint import footprint
 from cosmic_opt.workloads.language_model import LanguageModel
+
+STATE_BYTES = 18
+"""Per parameter: 16-bit weight, fp32 gradient, fp32 copy and two moments (Narayanan 2021, section 3.5)."""
 
 
 def implied_recompute(setup: TrainingSetup, designs: TrainingDesigns) -> Recompute:

@@ -6,7 +6,7 @@ import numpy as np
 
 from cosmic_opt.simulation.calibrated.groups import group_s, ranks_in_node
 from cosmic_opt.simulation.calibrated.job import FloatArray, TrainingDesigns, TrainingSetup
-from cosmic_opt.simulation.calibrated.layer import ACCUMULATE_BYTES, ACTIVATION_BYTES, Pass
+from cosmic_opt.simulation.calibrated.layer import ACTIVATION_BYTES, Pass, accumulate_s
 from cosmic_opt.system.hardware import bytes_s, grouped_gemm_s
 from cosmic_opt.workloads.language_model import Experts
 
@@ -34,8 +34,7 @@ def experts_pass(setup: TrainingSetup, designs: TrainingDesigns, experts: Expert
         k, n = matmul.inputs, matmul.outputs
         forward = grouped_gemm_s(device, precision, rows, n, k, local, sustained=True)
         inputs = grouped_gemm_s(device, precision, rows, k, n, local, sustained=True)
-        accumulate = bytes_s(device, ACCUMULATE_BYTES * k * n * local, setup.stack.elementwise_fraction)
-        total += Pass(forward / share, inputs / share + forward / share + accumulate)
+        total += Pass(forward / share, inputs / share + forward / share + accumulate_s(setup, k * n * local))
     return total
 
 

@@ -7,12 +7,13 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from cosmic_opt.simulation.calibrated.communication import stage_exchange_s
+from cosmic_opt.simulation.calibrated.communication import contention_s, stage_exchange_s
 from cosmic_opt.simulation.calibrated.data_parallel import (
+    Traffic,
     gradient_s,
     is_sharded,
     optimizer_s,
-    sharded_exposed_s,
+    sharded_traffic_s,
     single_nic_s,
 )
 from cosmic_opt.simulation.calibrated.job import FloatArray, Terms, TrainingDesigns, TrainingSetup
@@ -34,8 +35,9 @@ class StepTime:
 def step_time(setup: TrainingSetup, designs: TrainingDesigns) -> StepTime:
     """Return the step time of each design and its breakdown.
 
-    Terms: matmul, attention, elementwise, casts, recompute, tensor_parallel, context_parallel, dispatch (experts only),
-    host, head, exchange, bubble, sharding, gradients, optimizer, stragglers. Data loading is not part of a step.
+    Terms: matmul, attention, elementwise, casts, tensor_parallel, context_parallel, dispatch (experts only),
+    contention, recompute, host, head, exchange, bubble, sharding, gradients, optimizer, stragglers. Data loading is
+    not part of a step.
     """
     work = micro_batch_work(setup, designs)
     exchange = np.where(designs.pp > 1, stage_exchange_s(setup, designs) + setup.stack.host.exchange_s, 0.0)
@@ -49,7 +51,9 @@ def step_time(setup: TrainingSetup, designs: TrainingDesigns) -> StepTime:
     terms["head"] = heads * work.head.both_s + micro_batches * stages.has_embedding * work.embedding.both_s
     terms["exchange"] = micro_batches * exchange
     terms["bubble"] = stages.bubble_s
-    terms["sharding"], terms["gradients"] = _weights(setup, designs, work, stages)
+    sharding, gradients = _weights(setup, designs, work, stages)
+    terms["sharding"], terms["gradients"] = sharding.exposed_s, gradients.exposed_s
+    terms["contention"] = terms["contention"] + contention_s(setup, sharding.hidden_s + gradients.hidden_s)
     terms["optimizer"] = optimizer_s(setup, designs)
     busy = sum(terms.values(), np.zeros_like(designs.tp))
     doublings = np.log2(np.maximum(designs.gpus / STRAGGLER_GPUS, 1.0))
@@ -57,23 +61,21 @@ def step_time(setup: TrainingSetup, designs: TrainingDesigns) -> StepTime:
     return StepTime(sum(terms.values(), np.zeros_like(designs.tp)), terms)
 
 
-def _weights(
-    setup: TrainingSetup, designs: TrainingDesigns, work: Work, stages: Stages
-) -> tuple[FloatArray, FloatArray]:
-    """Return (exposed traffic of sharded weights, exposed gradient traffic) of the step."""
-    sharded = is_sharded(designs)
-    per_micro_batch = np.zeros_like(designs.tp)
+def _weights(setup: TrainingSetup, designs: TrainingDesigns, work: Work, stages: Stages) -> tuple[Traffic, Traffic]:
+    """Return (traffic of sharded weights, gradient traffic) of the step."""
+    sharded, nothing = is_sharded(designs), np.zeros_like(designs.tp)
+    per_micro_batch = Traffic(nothing, nothing)
     if np.any(sharded) and setup.stack.single_nic_sharding:
-        per_micro_batch = single_nic_s(setup, designs)
+        per_micro_batch = Traffic(single_nic_s(setup, designs), nothing)
     elif np.any(sharded):
         whole, head = work.whole_layer, work.head
         dense, expert = layer_parameters(setup.model, designs)
-        unit = sharded_exposed_s(
+        unit = sharded_traffic_s(
             setup, designs, whole.forward_s, whole.backward_s + work.recompute_s + work.host_s, dense + expert
         )
-        ends = sharded_exposed_s(
+        ends = sharded_traffic_s(
             setup, designs, head.forward_s, head.backward_s, table_parameters(setup.model, designs)
         )
-        per_micro_batch = setup.model.layers * unit + ends
-    sharding = np.where(sharded, designs.micro_batches(setup) * per_micro_batch, 0.0)
-    return sharding, np.where(sharded, 0.0, gradient_s(setup, designs, stages))
+        per_micro_batch = unit.times(setup.model.layers) + ends
+    sharding = per_micro_batch.times(np.where(sharded, designs.micro_batches(setup), 0.0))
+    return sharding, gradient_s(setup, designs, stages).times(np.where(sharded, 0, 1))

@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from cosmic_opt.simulation.calibrated.cells import distinct_cells
-from cosmic_opt.simulation.calibrated.communication import context_pass, tensor_pass
+from cosmic_opt.simulation.calibrated.communication import contention_s, context_pass, tensor_pass
 from cosmic_opt.simulation.calibrated.host import layer_host_s, paced_s
 from cosmic_opt.simulation.calibrated.job import FloatArray, TrainingDesigns, TrainingSetup
 from cosmic_opt.simulation.calibrated.layer import (
@@ -108,13 +108,15 @@ def _layer(setup: TrainingSetup, designs: TrainingDesigns) -> dict[str, Pass]:
     passes["elementwise"] = elementwise_pass(setup, designs)
     passes["casts"] = cast_pass(setup, designs, matmuls)
     passes["tensor_parallel"] = tensor_pass(setup, designs)
-    passes["context_parallel"] = context_pass(setup, designs, attention)
+    passes["context_parallel"], hidden = context_pass(setup, designs, attention)
     if experts is not None:
         passes["matmul"] += experts_pass(setup, designs, experts)
         passes["elementwise"] += permute_pass(setup, designs)
         passes["casts"] += expert_cast_pass(setup, designs, experts)
         dispatch = dispatch_pass(setup, designs, experts)
         passes["dispatch"] = dispatch_exposed(setup, designs, dispatch, total(passes))
+        hidden += dispatch - passes["dispatch"]
+    passes["contention"] = Pass(contention_s(setup, hidden.forward_s), contention_s(setup, hidden.backward_s))
     return passes
 
 

@@ -168,7 +168,7 @@ class FabricConstants:
     links outrun the copy. `peer_share` is the share of the link that reaches one peer (1 behind a switch, 1/7 where
     eight are fully connected). Outside: `nic_bytes_per_s` at `nic_efficiency`, for every rank of a domain at once
     where `rail_parallel`, for one of them otherwise; `inter_node_s` once and `inter_node_doubling_s` per doubling of
-    the domains.
+    the domains. `collective_sms` SMs run a collective: the library's number, 0 where engines of their own move data.
     """
 
     link_bytes_per_s: float
@@ -185,6 +185,7 @@ class FabricConstants:
     inter_node_s: float
     inter_node_doubling_s: float
     rail_parallel: bool
+    collective_sms: float
     library: CollectiveLibrary
 
 
@@ -214,6 +215,11 @@ class Device:
     def gpus_per_domain(self) -> int:
         """The GPUs one scale-up domain joins; 1 without a fabric."""
         return 1 if self.fabric is None else self.fabric.gpus_per_domain
+
+    @property
+    def collective_share(self) -> float:
+        """Share of the compute a collective takes while it runs beside it; at most all of it."""
+        return 0.0 if self.fabric is None else min(self.fabric.collective_sms / self.sms, 1.0)
 
     def peak(self, precision: str) -> float:
         """Return the dense peak in FLOP/s.

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 
@@ -20,13 +22,15 @@ def knobs(**values: int | str) -> dict[str, np.ndarray]:
     return {name: np.array([values.get(name, default)]) for name, default in DEFAULTS.items()}
 
 
-def test_states_are_two_four_and_twelve_bytes_a_parameter() -> None:
+@pytest.mark.parametrize(("stack", "gradient"), [("megatron-te-2025", 2), ("torchtitan-2025", 4)])
+def test_states_are_two_two_or_four_and_twelve_bytes_a_parameter(stack: str, gradient: int) -> None:
+    job = replace(JOB, stack=load_stack(stack))
     parameters = 4 * (8 * (8 + 8) + 8 * 8 + 3 * 8 * 16) + 2 * 32 * 8
-    found = framework_memory(JOB, knobs())
+    found = framework_memory(job, knobs())
     assert int(found.weights_bytes[0]) == 2 * parameters
-    assert int(found.gradients_bytes[0]) == 4 * parameters
+    assert int(found.gradients_bytes[0]) == gradient * parameters
     assert int(found.optimizer_bytes[0]) == 12 * parameters
-    assert int(framework_memory(JOB, knobs(dp=4, zero_stage=1)).optimizer_bytes[0]) == 3 * parameters
+    assert int(framework_memory(job, knobs(dp=4, zero_stage=1)).optimizer_bytes[0]) == 3 * parameters
 
 
 def test_activations_by_hand() -> None:

@@ -53,7 +53,8 @@ def test_more_sharding_never_needs_more(zero: int) -> None:
 
 
 def test_full_sharding_divides_all_states() -> None:
-    states = footprint(setup(), TrainingDesigns.of(dp=64, zero_stage=3)).states_bytes
+    job = setup(stack="torchtitan-2025")
+    states = footprint(job, TrainingDesigns.of(dp=64, zero_stage=3)).states_bytes
     parameters = 32 * LLAMA_8B.attention_parameters + 32 * LLAMA_8B.dense_mlp_parameters + 2 * LLAMA_8B.head_parameters
     assert states == pytest.approx(18 * parameters / 64)
 

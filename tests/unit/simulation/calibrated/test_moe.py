@@ -61,7 +61,7 @@ def test_expert_weights_are_held_by_dp_cp_tp_over_ep_ranks() -> None:
 
 
 def test_permutation_moves_k_copies_three_times_and_once_when_fused() -> None:
-    rate = 0.70 * JOB.device.memory_bytes_per_s
+    rate = 0.62 * JOB.device.memory_bytes_per_s
     plain = permute_pass(JOB, TrainingDesigns.of())
     assert plain.forward_s == pytest.approx(3 * 4 * 4096 * 8 * 2048 / rate)
     fused = permute_pass(setup(QWEN_30B, stack="megatron-te-2026", recipe="mxfp8"), TrainingDesigns.of())

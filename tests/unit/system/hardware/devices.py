@@ -83,6 +83,7 @@ FABRIC = FabricConstants(
     inter_node_s=1e-5,
     inter_node_doubling_s=2e-5,
     rail_parallel=True,
+    collective_sms=0,
     library=LIBRARY,
 )
 DEVICE = Device(
