@@ -15,8 +15,9 @@ from cosmic_opt.system.price import SWITCH_LINKS
 from cosmic_opt.system.topology import TOPOLOGIES
 from cosmic_opt.units import Unit, parse
 from cosmic_opt.workloads.placement import ORDERS
-from cosmic_opt.workloads.stack import TENSOR_OVERLAPS
+from cosmic_opt.workloads.stack import CONTEXT_EXCHANGES, GRADIENT_OVERLAPS, TENSOR_OVERLAPS
 from cosmic_opt.workloads.training import ATTENTION_KERNELS, RECOMPUTE
+from cosmic_opt.workloads.training_designs import SCHEDULES
 
 LARGEST = 10**18
 
@@ -88,6 +89,13 @@ KNOBS: Mapping[str, Datum] = {
     "algorithm": Datum(choices=ALGORITHMS.names()),
     "multidim": Datum(choices=MULTIDIM),
     "tensor_overlap": Datum(choices=TENSOR_OVERLAPS),
+    "gradient_overlap": Datum(choices=GRADIENT_OVERLAPS),
+    "context_exchange": Datum(choices=CONTEXT_EXCHANGES),
+    "pipeline_schedule": Datum(choices=SCHEDULES),
+    "reshard_after_forward": Datum(low=0, high=1),
+    "prefetch": Datum(low=0, high=1),
+    "recompute_layers": Datum(low=0, high=10**6),
+    "expert_load_percent": Datum(low=100, high=10**6),
     "order": Datum(choices=ORDERS),
     "extent": Datum(high=10**9),
 }

@@ -59,6 +59,7 @@ def load_stack(name: str) -> Stack:
             scattered_sends=fields["scattered_sends"].flag(),
             tensor_mode=fields["tensor_mode"].text(),
             context_schedule=fields["context_schedule"].text(),
+            context_exchange=fields["context_exchange"].text(),
             context_stated=fields["context_stated"].flag(),
             fused_experts=fields["fused_experts"].flag(),
             straggler_per_doubling=_number(fields["straggler_per_doubling"]),

@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 
 from cosmic_opt.workloads.language_model import LanguageModel
 from cosmic_opt.workloads.stack import Stack
-from cosmic_opt.workloads.training_designs import Batch, FloatArray, TrainingDesigns
+from cosmic_opt.workloads.training_designs import SCHEDULES, Batch, FloatArray, TrainingDesigns
 
 WEIGHT_BYTES = 2
 """Per parameter in mixed precision; recipes that cast keep both orientations of the 8-bit copy instead."""
@@ -35,10 +35,6 @@ class FootprintJob(Batch, Protocol):
     @property
     def stack(self) -> Stack:
         """The framework."""
-
-    @property
-    def pipeline(self) -> str:
-        """The schedule: gpipe keeps every micro-batch."""
 
     @property
     def sequence_parallel(self) -> bool | NDArray[np.bool_]:
@@ -107,13 +103,13 @@ def table_parameters(model: LanguageModel, designs: TrainingDesigns) -> FloatArr
 def in_flight(job: FootprintJob, designs: TrainingDesigns) -> FloatArray:
     """Return micro-batches whose activations the first stage holds at once, in units of its layers.
 
-    1F1B keeps pp, an interleaved schedule pp (1 + (pp - 1) / (pp v)) (Korthikanti 2022, section 4.2.3), GPipe all.
+    1F1B keeps pp, an interleaved schedule pp (1 + (pp - 1) / (pp v)) (Korthikanti 2022, section 4.2.3), GPipe all; a
+    zero-bubble schedule (ZB-H1) as many as 1F1B (Qi 2023, Table 2).
     """
     count = designs.micro_batches(job)
-    if job.pipeline == "gpipe":
-        return count
     more = np.where(designs.interleave > 1, 1 + (designs.pp - 1) / (designs.pp * designs.interleave), 1.0)
-    return np.asarray(np.minimum(count, designs.pp * more))
+    held = np.where(designs.schedule == SCHEDULES.index("gpipe"), count, designs.pp * more)
+    return np.asarray(np.minimum(count, held))
 
 
 def layer_activation_bytes(job: FootprintJob, designs: TrainingDesigns, operand_bytes: float = 2.0) -> FloatArray:
@@ -126,17 +122,18 @@ def layer_activation_bytes(job: FootprintJob, designs: TrainingDesigns, operand_
     """
     model, experts = job.model, job.model.experts
     whole = (2 * (2 + operand_bytes) + (2 if model.dropout else 0)) * model.hidden
-    ffn = model.ffn
-    inside = 2.0 * (2 * model.score_width + model.kv_width)
+    ffn: FloatArray | float = model.ffn
+    inside: FloatArray | float = 2.0 * (2 * model.score_width + model.kv_width)
     if operand_bytes < 2:
         inside += operand_bytes * model.value_width
     if experts is not None:
-        ffn = experts.top_k * experts.ffn + experts.shared * experts.ffn
-        inside += (2 + operand_bytes) * experts.top_k * model.hidden
+        copies = experts.top_k * designs.capacity
+        ffn = copies * experts.ffn + experts.shared * experts.ffn
+        inside = inside + (2 + operand_bytes) * copies * model.hidden
     chain = CLAMPED_GATE_BYTES if model.clamped_gate else 0
-    inside += ffn * (2 * (2 if model.gated_mlp else 1) + chain + operand_bytes)
+    inside = inside + ffn * (2 * (2 if model.gated_mlp else 1) + chain + operand_bytes)
     if job.stack.attention.kind == "unfused":
-        inside += (5 if model.dropout else 2) * model.heads * job.sequence
+        inside = inside + (5 if model.dropout else 2) * model.heads * job.sequence
     return np.asarray(designs.tokens(job) * (whole / _split(job, designs) + inside / designs.tp))
 
 
@@ -164,6 +161,19 @@ def _split(job: FootprintJob, designs: TrainingDesigns) -> FloatArray:
     return np.where(job.sequence_parallel, designs.tp, 1.0)
 
 
+def _gathered(model: LanguageModel, designs: TrainingDesigns) -> FloatArray:
+    """Return weights a rank holds whole while layers run, beside its shards (PyTorch FSDP2).
+
+    Resharding after forward: the running layer, the prefetched one, and the gradient of one before it is reduced.
+    Without it, or under a pipeline, every layer stays, and the gradient of one.
+    """
+    layer = sum(layer_parameters(model, designs))
+    kept = most_layers(model.layers, designs)
+    few = np.minimum(1 + designs.prefetch, kept)
+    held = np.where((designs.reshard > 0) & (designs.pp == 1), few, kept)
+    return np.where(weight_shards(designs) > 1, (held + 1) * layer, 0.0)
+
+
 def _states(job: FootprintJob, designs: TrainingDesigns) -> tuple[FloatArray, FloatArray, FloatArray]:
     """Return weights, gradients and optimizer states of the first stage, sharded as ZeRO says.
 
@@ -176,4 +186,5 @@ def _states(job: FootprintJob, designs: TrainingDesigns) -> tuple[FloatArray, Fl
     held_experts, copies_experts = layers * expert, expert_copies(designs)
     whole = np.where(designs.zero_stage >= 3, held / copies + held_experts / copies_experts, held + held_experts)
     adam = np.where(designs.zero_stage >= 1, held / copies + held_experts / copies_experts, held + held_experts)
-    return WEIGHT_BYTES * whole, stack.held_gradient_bytes * whole, stack.adam_bytes * adam
+    weights = WEIGHT_BYTES * (whole + np.where(designs.zero_stage >= 3, _gathered(model, designs), 0.0))
+    return weights, stack.held_gradient_bytes * whole, stack.adam_bytes * adam

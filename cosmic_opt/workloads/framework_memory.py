@@ -31,7 +31,6 @@ class FrameworkJob:
     global_batch: int
     operand_bytes: float = 2.0
     sequence_parallel: bool | NDArray[np.bool_] = False
-    pipeline: str = "1f1b"
 
 
 def framework_memory(job: FrameworkJob, knobs: Mapping[str, Values]) -> MemoryBreakdown:
@@ -40,7 +39,7 @@ def framework_memory(job: FrameworkJob, knobs: Mapping[str, Values]) -> MemoryBr
     Raises:
         LimitError: a part is beyond 2^62 bytes.
     """
-    designs, split = designs_of(knobs, job.stack.selective)
+    designs, split = designs_of(knobs, job.stack.selective, job.model.layers)
     parts = footprint(replace(job, sequence_parallel=split), designs, job.operand_bytes)
     zeros = np.zeros(designs.tp.shape, dtype=np.int64)
     return MemoryBreakdown(

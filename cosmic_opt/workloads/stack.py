@@ -9,6 +9,9 @@ from cosmic_opt.errors import SpecError, Where, nearest
 
 ATTENTION_KINDS = ("unfused", "flash")
 CONTEXT_SCHEDULES = ("balanced", "ring")
+CONTEXT_EXCHANGES = ("ring", "all_gather", "all_to_all")
+"""How the ranks of a context group see each other's keys: blocks pass from rank to rank beside attention; they are
+gathered before it; or heads are exchanged for tokens."""
 TENSOR_OVERLAPS = ("none", "user_buffer", "async")
 """How tensor-parallel collectives may overlap; a stack gives each mode the share that stays exposed."""
 GRADIENT_OVERLAPS = ("none", "window")
@@ -114,6 +117,7 @@ class Stack:
         tensor_mode: Default overlap mode of tensor parallelism, a key of `overlap.tensor_exposed`.
         context_schedule: How context parallelism shares causal attention: "balanced" (zigzag) or "ring", whose last
             rank does (2 cp - 1) / cp of the mean.
+        context_exchange: How context groups exchange keys and values unless told otherwise.
         context_stated: Every release has that schedule; otherwise a job must state it to be predicted well.
         fused_experts: Block-scaled experts run as fused kernels: dispatch writes tokens in expert order, grouped
             products activate and cast inside, and the host does not read token counts.
@@ -134,6 +138,7 @@ class Stack:
     scattered_sends: bool
     tensor_mode: str
     context_schedule: str
+    context_exchange: str
     context_stated: bool
     fused_experts: bool
     straggler_per_doubling: float
@@ -144,6 +149,7 @@ class Stack:
     def __post_init__(self) -> None:
         _one_of(self.selective, SELECTIVE_MEANINGS, "selective")
         _one_of(self.context_schedule, CONTEXT_SCHEDULES, "context_schedule")
+        _one_of(self.context_exchange, CONTEXT_EXCHANGES, "context_exchange")
         _one_of(self.tensor_mode, tuple(self.overlap.tensor_exposed), "tensor_mode")
 
 

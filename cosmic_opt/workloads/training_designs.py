@@ -11,6 +11,8 @@ from numpy.typing import ArrayLike, NDArray
 from cosmic_opt.errors import SpecError, Where
 
 FloatArray = NDArray[np.float64]
+SCHEDULES = ("one_f_one_b", "gpipe", "zero_bubble")
+"""Pipeline schedules; one forward, one backward is interleaved where a design has virtual stages."""
 
 
 class Batch(Protocol):
@@ -54,6 +56,15 @@ class Recompute:
         shares = (attention, elementwise, matmul, collectives)
         return cls(shape, *(np.full(shape.shape, share, dtype=float) for share in shares))
 
+    def with_layers(self, layers: FloatArray) -> Self:
+        """Return the choice with another share of whole layers."""
+        names = ("attention", "elementwise", "matmul", "collectives")
+        return type(self)(*np.broadcast_arrays(layers, *(getattr(self, name) for name in names)))
+
+
+CHOICES = ("zero_stage", "reshard", "prefetch", "schedule")
+"""Columns that choose, where 0 is a choice."""
+
 
 @dataclass(frozen=True, slots=True)
 class TrainingDesigns:
@@ -64,6 +75,10 @@ class TrainingDesigns:
         interleave: Virtual pipeline stages per stage.
         micro_batch: Sequences of one micro-batch on one rank group.
         zero_stage: 0 to 3: what is sharded over dp * cp; 3 is fully sharded data parallel.
+        reshard: 1 where fully sharded weights are freed after forward and gathered again for backward, 0 where kept.
+        prefetch: 1 where the next layer's weights are gathered beside the layer before, 0 where each waits.
+        schedule: The pipeline's, by its place in `SCHEDULES`.
+        capacity: Rows of an expert over the balanced number, at least 1: padded to a capacity, or imbalanced.
         recompute: What backward runs again.
     """
 
@@ -75,6 +90,10 @@ class TrainingDesigns:
     interleave: FloatArray
     micro_batch: FloatArray
     zero_stage: FloatArray
+    reshard: FloatArray
+    prefetch: FloatArray
+    schedule: FloatArray
+    capacity: FloatArray
     recompute: Recompute
 
     @classmethod
@@ -89,18 +108,25 @@ class TrainingDesigns:
         interleave: ArrayLike = 1,
         micro_batch: ArrayLike = 1,
         zero_stage: ArrayLike = 0,
+        reshard: ArrayLike = 1,
+        prefetch: ArrayLike = 1,
+        schedule: ArrayLike = 0,
+        capacity: ArrayLike = 1,
         recompute: Recompute | None = None,
     ) -> Self:
         """Broadcast scalars and arrays to one length.
 
         Raises:
-            SpecError: a degree or the micro-batch is below 1.
+            SpecError: a degree, the micro-batch or the capacity is below 1.
         """
         names = tuple(each.name for each in fields(cls) if each.name != "recompute")
-        columns = (dp, tp, pp, cp, ep, interleave, micro_batch, zero_stage)
+        columns = (
+            *(dp, tp, pp, cp, ep, interleave, micro_batch, zero_stage),
+            *(reshard, prefetch, schedule, capacity),
+        )
         for name, column in zip(names, columns, strict=True):
-            if name != "zero_stage" and np.any(np.asarray(column) < 1):
-                raise SpecError(f"{name} is below 1", where=Where(key=name), hint="a degree is at least 1")
+            if name not in CHOICES and not np.all(np.asarray(column) >= 1):
+                raise SpecError(f"{name} is below 1", where=Where(key=name), hint="give 1 or more")
         again = recompute or Recompute.of(0.0)
         shares = (again.layers, again.attention, again.elementwise, again.matmul, again.collectives)
         every = (np.atleast_1d(np.asarray(column, dtype=float)) for column in (*columns, *shares))

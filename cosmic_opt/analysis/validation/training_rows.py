@@ -148,7 +148,6 @@ def _setup(row: Row, stack: Stack) -> TrainingSetup:
         compiled="eager" not in notes,
         tensor_mode="async" if "async TP" in notes else None,
         reduce_bytes=2 if row.get("mp_mode") == "PURE" else None,
-        gather_backward=row.get("fsdp") != "SHARD_GRAD_OP",
         nodes_limit=4 if model.latent is not None else None,
     )
 
@@ -183,6 +182,7 @@ def _designs(row: Row, stack: Stack) -> TrainingDesigns:
         ep=_whole_or(row, "ep", 1),
         interleave=_whole_or(row, "interleave", 2 if interleaved else 1),
         micro_batch=_micro_batch(row, stack),
+        reshard=row.get("fsdp") != "SHARD_GRAD_OP",
         zero_stage=default_zero if row.get("zero") is None else _whole_or(row, "zero", 0),
     )
 

@@ -9,7 +9,7 @@ from numpy.typing import NDArray
 
 from cosmic_opt.simulation.calibrated.job import FloatArray, Recompute, TrainingDesigns
 
-LAYER_COLUMNS = ("tp", "cp", "ep", "interleave", "micro_batch")
+LAYER_COLUMNS = ("tp", "cp", "ep", "interleave", "micro_batch", "capacity")
 """With recompute, all a layer, its collectives and the head depend on."""
 
 

@@ -9,7 +9,14 @@ from dataclasses import replace
 from cosmic_opt.catalog.calibrated import Calibrated
 from cosmic_opt.simulation.calibrated.job import TrainingSetup, shares_nics
 from cosmic_opt.system.hardware import Device
+from cosmic_opt.workloads.stack import CONTEXT_EXCHANGES, GRADIENT_OVERLAPS, TENSOR_OVERLAPS
 
+JOB_WIDE: Mapping[str, tuple[str, ...]] = {
+    "tensor_overlap": TENSOR_OVERLAPS,
+    "gradient_overlap": GRADIENT_OVERLAPS,
+    "context_exchange": CONTEXT_EXCHANGES,
+}
+"""Knobs of the whole job and their values; the stack's own unless given."""
 CLUSTER = ("topology", "npus_per_dim", "bandwidth")
 """What of a network dimension the calibrated model reads; latencies are the device's own, fitted."""
 
@@ -25,7 +32,7 @@ def setup_of(calibrated: Calibrated, dimensions: int, values: Mapping[str, int |
     device = _linked(calibrated.device, float(link))
     assert device.fabric is not None, "catalog.calibrated checks it"
     nic = float(values[f"bandwidth[{domain}]"]) if domain < dimensions else device.fabric.nic_bytes_per_s
-    mode = values.get("tensor_overlap")
+    chosen = {knob: str(values[knob]) for knob in JOB_WIDE if knob in values}
     experts = calibrated.model.experts
     return TrainingSetup(
         model=calibrated.model,
@@ -38,7 +45,9 @@ def setup_of(calibrated: Calibrated, dimensions: int, values: Mapping[str, int |
         nic_bytes_per_s=nic,
         shared_nics=shares_nics(device, nic),
         sequence_parallel=bool(values["sequence_parallel"]),
-        tensor_mode=None if mode is None else str(mode),
+        tensor_mode=chosen.get("tensor_overlap"),
+        gradient_overlap=chosen.get("gradient_overlap"),
+        context_exchange=chosen.get("context_exchange"),
         nodes_limit=experts.nodes or None if experts is not None else None,
     )
 

@@ -1,4 +1,4 @@
-"""Communication inside a micro-batch: tensor-parallel collectives, context exchange, sends between stages."""
+"""Communication inside a micro-batch: tensor-parallel collectives, sends between stages, and what hiding it costs."""
 
 from __future__ import annotations
 
@@ -38,19 +38,6 @@ def contention_s(setup: TrainingSetup, hidden_s: FloatArray) -> FloatArray:
     Tensor-parallel exchanges beside products use copy engines in both modes (user buffers, asynchronous) and take none.
     """
     return setup.device.collective_share * hidden_s
-
-
-def context_pass(setup: TrainingSetup, designs: TrainingDesigns, attention: Pass) -> tuple[Pass, Pass]:
-    """Return the exchange of keys and values: what does not hide behind attention, and what does.
-
-    Each rank gathers the keys and values of the others, and backward sends their gradients besides.
-    """
-    width = setup.model.kv_width / np.minimum(designs.tp, max(setup.model.kv_heads, 1))
-    size = ACTIVATION_BYTES * designs.micro_batch * setup.sequence * width
-    gather = group_s(setup, "all_gather", designs.cp, designs.tp, size)
-    traffic = Pass(gather, 2 * gather)
-    hidden = Pass(np.minimum(gather, attention.forward_s), np.minimum(2 * gather, attention.backward_s))
-    return traffic - hidden, hidden
 
 
 def stage_exchange_s(setup: TrainingSetup, designs: TrainingDesigns) -> FloatArray:

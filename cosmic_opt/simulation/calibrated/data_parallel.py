@@ -45,18 +45,22 @@ def sharded_traffic_s(
     """Return gathers and reductions of one unit of `weights` beside its forward and backward compute.
 
     Time is max(c, x) + xi min(c, x) with traffic x and the stack's xi: how far a generation fails to overlap.
-    Forward gathers, backward gathers again (unless kept) and reduces the gradients.
+    Forward gathers, backward gathers again (unless kept) and reduces the gradients. Without prefetch the layer waits
+    for its weights, and only the reduction hides.
     """
     ranks, inner = weight_shards(designs), designs.tp
     gather = group_s(setup, "all_gather", ranks, inner, WEIGHT_BYTES * weights)
     reduce = group_s(setup, "reduce_scatter", ranks, inner, setup.gradient_bytes * weights)
-    again = gather if setup.gather_backward else np.zeros_like(gather)
-    return _beside(setup, forward_s, gather) + _beside(setup, backward_s, again + reduce)
+    again = designs.reshard * gather
+    early = designs.prefetch
+    return _beside(setup, forward_s, gather, early * gather) + _beside(
+        setup, backward_s, again + reduce, early * again + reduce
+    )
 
 
-def _beside(setup: TrainingSetup, compute_s: FloatArray, traffic_s: FloatArray) -> Traffic:
-    """Return what of the traffic shows, max(c, x) + xi min(c, x) - c, and the rest."""
-    hidden = (1 - setup.stack.overlap.fsdp_exposed) * np.minimum(compute_s, traffic_s)
+def _beside(setup: TrainingSetup, compute_s: FloatArray, traffic_s: FloatArray, free_s: FloatArray) -> Traffic:
+    """Return what shows, and the rest: max(c, x) + xi min(c, x) - c of the part x that is free to hide."""
+    hidden = (1 - setup.stack.overlap.fsdp_exposed) * np.minimum(compute_s, free_s)
     return Traffic(traffic_s - hidden, hidden)
 
 
@@ -83,7 +87,7 @@ def gradient_s(setup: TrainingSetup, designs: TrainingDesigns, stages: Stages) -
     if setup.model.experts is not None:
         groups.append((expert, expert_copies(designs), designs.ep))
     size = setup.gradient_bytes
-    if setup.stack.overlap.gradient == "none":
+    if (setup.gradient_overlap or setup.stack.overlap.gradient) == "none":
         shown = sum(
             (group_s(setup, "all_reduce", ranks, inner, size * held) for held, ranks, inner in groups),
             np.zeros_like(designs.tp),

@@ -2,21 +2,27 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 
 from cosmic_opt.errors import SpecError, Where, nearest
 from cosmic_opt.system.hardware import Device
 from cosmic_opt.workloads.language_model import LanguageModel
-from cosmic_opt.workloads.stack import CONTEXT_SCHEDULES, Recipe, Stack
+from cosmic_opt.workloads.stack import CONTEXT_EXCHANGES, CONTEXT_SCHEDULES, GRADIENT_OVERLAPS, Recipe, Stack
 from cosmic_opt.workloads.training_designs import FloatArray, Recompute, TrainingDesigns
 
-__all__ = ["PIPELINES", "FloatArray", "Recompute", "Terms", "TrainingDesigns", "TrainingSetup", "shares_nics"]
+__all__ = ["FloatArray", "Recompute", "Terms", "TrainingDesigns", "TrainingSetup", "shares_nics"]
 
 Terms = dict[str, FloatArray]
 
 SHARED_NIC_SHARE = 0.75
 """A rate per GPU below this share of the device's own network card means that GPUs share cards."""
-PIPELINES = ("1f1b", "gpipe", "zero_bubble")
+
+CHOICES: Mapping[str, tuple[str, ...]] = {
+    "context_schedule": CONTEXT_SCHEDULES,
+    "context_exchange": CONTEXT_EXCHANGES,
+    "gradient_overlap": GRADIENT_OVERLAPS,
+}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -27,13 +33,12 @@ class TrainingSetup:
         sequence: Tokens of a sequence; `global_batch` sequences make a step.
         gpus_per_node: GPUs of one scale-up domain; `nic_bytes_per_s` leaves it per GPU.
         sequence_parallel: Norms and residuals are split over tp.
-        pipeline: "1f1b" (interleaved where a design's `interleave` is above 1), "gpipe" or "zero_bubble".
         context_schedule: "balanced" or "ring"; None: the stack's.
+        context_exchange: How ranks of a context group see each other's keys; None: the stack's.
+        gradient_overlap: Whether reductions hide behind backward ("window") or follow it ("none"); None: the stack's.
         tensor_mode: How tensor-parallel collectives overlap, a key of the stack's table; None: the stack's default.
         compiled: Elementwise kernels are fused by a compiler; False applies the stack's eager factor.
         reduce_bytes: Bytes per gradient in the reduction; None: the stack's default for the precision.
-        gather_backward: Fully sharded weights are gathered again for backward.
-        capacity: Rows routed to an expert over the balanced number; above 1 they are padded or imbalanced.
         nodes_limit: Nodes one token may be sent to; None: no limit.
         shared_nics: A node has fewer network cards than GPUs, so there are no rails: the ranks a group has in a node
             leave it through one card, which the other groups of the node use at the same time.
@@ -49,30 +54,25 @@ class TrainingSetup:
     gpus_per_node: int
     nic_bytes_per_s: float
     sequence_parallel: bool = False
-    pipeline: str = "1f1b"
     context_schedule: str | None = None
+    context_exchange: str | None = None
+    gradient_overlap: str | None = None
     tensor_mode: str | None = None
     compiled: bool = True
     reduce_bytes: float | None = None
-    gather_backward: bool = True
-    capacity: float = 1.0
     nodes_limit: int | None = None
     shared_nics: bool = False
     sustained_device: Device = field(init=False)
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "sustained_device", _sustained(self.device))
-        for name in ("sequence", "global_batch", "gpus_per_node", "nic_bytes_per_s", "capacity"):
+        for name in ("sequence", "global_batch", "gpus_per_node", "nic_bytes_per_s"):
             if not getattr(self, name) > 0:
                 raise SpecError(f"{name} is {getattr(self, name)}", where=Where(key=name), hint="give more than zero")
-        for name, known in (("pipeline", PIPELINES), ("context_schedule", (None, *CONTEXT_SCHEDULES))):
-            if getattr(self, name) not in known:
-                value = getattr(self, name)
-                raise SpecError(
-                    f"unknown {name} {value!r}",
-                    where=Where(key=name),
-                    hint=nearest(str(value), [each for each in known if each]),
-                )
+        for name, known in CHOICES.items():
+            value = getattr(self, name)
+            if value is not None and value not in known:
+                raise SpecError(f"unknown {name} {value!r}", where=Where(key=name), hint=nearest(str(value), known))
         if self.tensor_mode is not None and self.tensor_mode not in self.stack.overlap.tensor_exposed:
             hint = nearest(self.tensor_mode, self.stack.overlap.tensor_exposed)
             raise SpecError(f"unknown tensor_mode {self.tensor_mode!r}", where=Where(key="tensor_mode"), hint=hint)

@@ -147,7 +147,7 @@ def softmax_is_fused(setup: TrainingSetup, designs: TrainingDesigns) -> NDArray[
     return np.asarray((rows % FUSED_SOFTMAX_ROWS == 0) & (setup.sequence <= FUSED_SOFTMAX_TOKENS))
 
 
-def activation_bytes(setup: TrainingSetup) -> float:
+def activation_bytes(setup: TrainingSetup, designs: TrainingDesigns) -> FloatArray | float:
     """Return bytes a token's activation moves forward, whole on all tp ranks: 4 per element, 6 with a gate.
 
     Fused experts activate inside their products. A clamped gate is a chain of separate kernels.
@@ -157,7 +157,7 @@ def activation_bytes(setup: TrainingSetup) -> float:
     if experts is None:
         return gate * model.ffn
     inside = setup.fused_experts and not model.clamped_gate
-    routed = 0.0 if inside else experts.top_k * experts.ffn * setup.capacity
+    routed = 0.0 if inside else experts.top_k * experts.ffn * designs.capacity
     return gate * (routed + experts.shared * experts.ffn)
 
 
@@ -172,11 +172,11 @@ def elementwise_pass(setup: TrainingSetup, designs: TrainingDesigns) -> Pass:
     whole: FloatArray | float = (2 * 4 + 2 * (7 if model.dropout else 6)) * model.hidden
     if setup.sequence_parallel:
         whole = whole / designs.tp
-    inside = activation_bytes(setup)
+    inside = activation_bytes(setup, designs)
     if stack.attention.kind == "unfused":
-        inside += 12 * model.hidden
+        inside = inside + 12 * model.hidden
     else:
-        inside += 4 * (model.score_width + model.kv_width / 2)
+        inside = inside + 4 * (model.score_width + model.kv_width / 2)
     moved = designs.tokens(setup) * (whole + inside / designs.tp) * (1.0 if setup.compiled else stack.eager_traffic)
     forward = bytes_s(setup.device, moved, stack.elementwise_fraction)
     return Pass(forward, BACKWARD_TRAFFIC * forward)

@@ -19,9 +19,9 @@ the dispatch writes tokens in expert order."""
 
 
 def routed_tokens(setup: TrainingSetup, designs: TrainingDesigns) -> FloatArray:
-    """Return token copies the experts of one rank process: its tokens (1 / tp of them) times k, balanced."""
+    """Return token copies the experts of the busiest rank process: its tokens (1 / tp of them) times k."""
     assert setup.model.experts is not None
-    return designs.tokens(setup) / designs.tp * setup.model.experts.top_k * setup.capacity
+    return designs.tokens(setup) / designs.tp * setup.model.experts.top_k * designs.capacity
 
 
 def experts_pass(setup: TrainingSetup, designs: TrainingDesigns, experts: Experts) -> Pass:
@@ -71,7 +71,7 @@ def dispatch_pass(setup: TrainingSetup, designs: TrainingDesigns, experts: Exper
     local = ranks_in_node(setup, designs.ep, inner)
     nodes = np.ceil(designs.ep / local)
     tokens = designs.tokens(setup) / designs.tp
-    size = ACTIVATION_BYTES * tokens * experts.top_k * setup.capacity * setup.model.hidden
+    size = ACTIVATION_BYTES * tokens * experts.top_k * designs.capacity * setup.model.hidden
     inside = group_s(setup, "all_to_all", local, inner, size)
     copies = nodes * (1 - (1 - 1 / nodes) ** experts.top_k)
     if setup.nodes_limit is not None:

@@ -9,6 +9,7 @@ import numpy as np
 from cosmic_opt.simulation.calibrated.job import FloatArray, TrainingDesigns, TrainingSetup
 from cosmic_opt.simulation.calibrated.work import Work
 from cosmic_opt.workloads.footprint import most_layers
+from cosmic_opt.workloads.training_designs import SCHEDULES
 
 ZERO_BUBBLE_SHARE = 1 / 3
 """Bubble of ZB-H1 over 1F1B's when forward and the two halves of backward take equal time (Qi 2023, Table 2)."""
@@ -62,7 +63,7 @@ def schedule(setup: TrainingSetup, designs: TrainingDesigns, work: Work, exchang
     at_end = single | (last_s >= before_s)
     longest = np.where(at_end, last_s, before_s) + exchange_s
     total = layers * layer_s + head_s + embedding_s + designs.pp * exchange_s
-    share = ZERO_BUBBLE_SHARE if setup.pipeline == "zero_bubble" else 1.0
+    share = np.where(designs.schedule == SCHEDULES.index("zero_bubble"), ZERO_BUBBLE_SHARE, 1.0)
     return Stages(
         layers=np.where(at_end, last, before),
         has_head=at_end.astype(float),

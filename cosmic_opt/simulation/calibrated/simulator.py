@@ -16,19 +16,18 @@ from cosmic_opt.simulation.analytical.layout import CATEGORIES as ANALYTICAL
 from cosmic_opt.simulation.analytical.layout import NO_TIME
 from cosmic_opt.simulation.analytical.metrics import Metrics
 from cosmic_opt.simulation.analytical.simulator import Evaluation
-from cosmic_opt.simulation.calibrated.cluster import CLUSTER, setup_of
+from cosmic_opt.simulation.calibrated.cluster import CLUSTER, JOB_WIDE, setup_of
 from cosmic_opt.simulation.calibrated.job import TrainingDesigns, TrainingSetup
 from cosmic_opt.simulation.calibrated.predict import Prediction, predict
 from cosmic_opt.simulation.calibrated.step import step_time
 from cosmic_opt.units import TICKS_PER_SECOND
-from cosmic_opt.workloads.knobs import DEFAULTS, DEGREES, designs_of, knob_names
+from cosmic_opt.workloads.knobs import DEFAULTS, designs_of, knob_names
 from cosmic_opt.workloads.language_model import training_flops
-from cosmic_opt.workloads.stack import TENSOR_OVERLAPS
-from cosmic_opt.workloads.training_designs import Recompute
+from cosmic_opt.workloads.training_designs import SCHEDULES, Recompute
 
 IntArray = NDArray[np.int64]
 
-CATEGORIES = {**ANALYTICAL, "tensor_overlap": TENSOR_OVERLAPS}
+CATEGORIES = {**ANALYTICAL, **JOB_WIDE, "pipeline_schedule": SCHEDULES}
 """Text knobs; `evaluate` also takes them as an index into these names."""
 MOST_SECONDS = 4e6
 """46 days; the clock holds 106."""
@@ -65,7 +64,7 @@ class CalibratedSimulator:
         self.calibrated, self.dimensions = calibrated, dimensions
         self.knobs = knob_names({**constants, **domains})
         per_dimension = [f"{name}[{d}]" for name in CLUSTER for d in range(dimensions)]
-        self.job_wide = ("sequence_parallel", "tensor_overlap", *per_dimension)
+        self.job_wide = ("sequence_parallel", *JOB_WIDE, *per_dimension)
         self.constants = {**DEFAULTS, **constants}
         self.constants |= {knob: constants[name] for knob, name in self.knobs.items() if name in constants}
         read = {*self.knobs.values(), *self.job_wide}
@@ -142,7 +141,7 @@ class CalibratedSimulator:
         """Yield (rows, setup, designs) of the designs that share every job-wide knob."""
         knobs = {knob: self._values(columns, knob) for knob in DEFAULTS}
         knobs["dp"] = np.broadcast_to(knobs["dp"], (rows,))
-        designs, _ = designs_of(knobs, self.calibrated.stack.selective)
+        designs, _ = designs_of(knobs, self.calibrated.stack.selective, self.calibrated.model.layers)
         varied = [name for name in self.job_wide if name in self.columns]
         if not varied:
             yield slice(None), self.setup_for(()), designs
@@ -165,7 +164,8 @@ def _rows(columns: Mapping[str, Values]) -> int:
 
 def _take(designs: TrainingDesigns, index: NDArray[np.intp]) -> TrainingDesigns:
     again = Recompute(*(getattr(designs.recompute, each.name)[index] for each in fields(Recompute)))
-    columns = {name: getattr(designs, name)[index] for name in (*DEGREES, "zero_stage")}
+    names = (each.name for each in fields(TrainingDesigns) if each.name != "recompute")
+    columns = {name: getattr(designs, name)[index] for name in names}
     return TrainingDesigns(**columns, recompute=again)
 
 

@@ -9,7 +9,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from cosmic_opt.simulation.calibrated.cells import distinct_cells
-from cosmic_opt.simulation.calibrated.communication import contention_s, context_pass, tensor_pass
+from cosmic_opt.simulation.calibrated.communication import contention_s, tensor_pass
+from cosmic_opt.simulation.calibrated.context import context_pass
 from cosmic_opt.simulation.calibrated.host import layer_host_s, paced_s
 from cosmic_opt.simulation.calibrated.job import FloatArray, TrainingDesigns, TrainingSetup
 from cosmic_opt.simulation.calibrated.layer import (

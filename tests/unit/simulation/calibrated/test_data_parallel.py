@@ -52,8 +52,8 @@ def test_an_interleaved_schedule_leaves_a_tenth_exposed() -> None:
 
 
 def test_exposed_sharding_is_the_larger_plus_xi_times_the_smaller() -> None:
-    job = setup(stack="fsdp-2023", gather_backward=False)
-    designs = TrainingDesigns.of(dp=8, zero_stage=3)
+    job = setup(stack="fsdp-2023")
+    designs = TrainingDesigns.of(dp=8, zero_stage=3, reshard=0)
     weights = np.array([1e9])
     gather = group_s(job, "all_gather", designs.dp, designs.tp, 2 * weights)
     reduce = group_s(job, "reduce_scatter", designs.dp, designs.tp, 4 * weights)
@@ -63,6 +63,27 @@ def test_exposed_sharding_is_the_larger_plus_xi_times_the_smaller() -> None:
     beside = sharded_traffic_s(job, designs, SLOW, SLOW, weights)
     assert beside.exposed_s == pytest.approx(0.9 * (gather + reduce))
     assert beside.hidden_s == pytest.approx(0.1 * (gather + reduce))
+
+
+def test_resharding_gathers_once_more_and_without_prefetch_gathers_wait() -> None:
+    job, weights = setup(stack="fsdp-2023"), np.array([1e9])
+    kept, freed, late = (
+        TrainingDesigns.of(dp=8, zero_stage=3, reshard=reshard, prefetch=prefetch)
+        for reshard, prefetch in ((0, 1), (1, 1), (1, 0))
+    )
+    gather = group_s(job, "all_gather", kept.dp, kept.tp, 2 * weights)
+    reduce = group_s(job, "reduce_scatter", kept.dp, kept.tp, 4 * weights)
+    times = [sharded_traffic_s(job, each, SLOW, SLOW, weights) for each in (kept, freed, late)]
+    assert times[1].exposed_s - times[0].exposed_s == pytest.approx(0.9 * gather)
+    assert times[2].exposed_s == pytest.approx(2 * gather + 0.9 * reduce)
+    assert times[2].hidden_s == pytest.approx(0.1 * reduce)
+
+
+def test_gradients_may_be_told_to_follow_the_backward_pass() -> None:
+    designs = TrainingDesigns.of(dp=8)
+    told = gradient_s(setup(gradient_overlap="none"), designs, stages(100.0))
+    assert told.exposed_s > 0
+    assert told.hidden_s == 0
 
 
 def test_sharding_of_2021_moves_three_passes_through_one_card() -> None:

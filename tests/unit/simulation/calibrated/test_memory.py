@@ -43,7 +43,7 @@ def test_1f1b_keeps_as_many_micro_batches_as_stages_and_gpipe_all() -> None:
     designs = TrainingDesigns.of(pp=4)
     assert in_flight(setup(global_batch=64), designs) == 4
     assert in_flight(setup(global_batch=2), designs) == 2
-    assert in_flight(setup(global_batch=64, pipeline="gpipe"), designs) == 64
+    assert in_flight(setup(global_batch=64), TrainingDesigns.of(pp=4, schedule=1)) == 64
 
 
 @pytest.mark.parametrize("zero", [1, 2, 3])
@@ -56,7 +56,22 @@ def test_full_sharding_divides_all_states() -> None:
     job = setup(stack="torchtitan-2025")
     states = footprint(job, TrainingDesigns.of(dp=64, zero_stage=3)).states_bytes
     parameters = 32 * LLAMA_8B.attention_parameters + 32 * LLAMA_8B.dense_mlp_parameters + 2 * LLAMA_8B.head_parameters
-    assert states == pytest.approx(18 * parameters / 64)
+    layer = LLAMA_8B.attention_parameters + LLAMA_8B.dense_mlp_parameters
+    whole = 2 * 3 * layer  # the running layer, the next, and a gradient, in 16 bits
+    assert states == pytest.approx(18 * parameters / 64 + whole)
+
+
+def test_weights_that_stay_after_forward_are_held_whole() -> None:
+    job = setup(stack="torchtitan-2025")
+    freed, kept, late = (
+        footprint(job, TrainingDesigns.of(dp=64, zero_stage=3, reshard=reshard, prefetch=prefetch)).weights_bytes
+        for reshard, prefetch in ((1, 1), (0, 1), (1, 0))
+    )
+    layer = LLAMA_8B.attention_parameters + LLAMA_8B.dense_mlp_parameters
+    assert kept - freed == pytest.approx(2 * 30 * layer)
+    assert freed - late == pytest.approx(2 * layer)
+    alone = footprint(job, TrainingDesigns.of(zero_stage=3)).weights_bytes
+    assert alone == 2 * LLAMA_8B.parameters()
 
 
 def test_recompute_is_implied_only_where_memory_is_short() -> None:

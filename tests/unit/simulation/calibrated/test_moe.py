@@ -18,7 +18,7 @@ from cosmic_opt.simulation.calibrated.moe import (
     routed_tokens,
 )
 from cosmic_opt.simulation.calibrated.step import step_time
-from cosmic_opt.workloads.footprint import expert_copies, layer_parameters
+from cosmic_opt.workloads.footprint import expert_copies, layer_activation_bytes, layer_parameters
 from tests.unit.simulation.calibrated.jobs import QWEN_30B, setup
 
 JOB = setup(QWEN_30B)
@@ -31,12 +31,11 @@ def test_each_token_visits_k_experts_and_tp_ranks_share_them() -> None:
 
 
 def test_capacity_pads_the_routed_rows() -> None:
-    padded = setup(QWEN_30B, capacity=1.5)
-    assert routed_tokens(padded, TrainingDesigns.of()) == 1.5 * 4096 * 8
-    assert (
-        experts_pass(padded, TrainingDesigns.of(), EXPERTS).forward_s
-        > experts_pass(JOB, TrainingDesigns.of(), EXPERTS).forward_s
-    )
+    padded = TrainingDesigns.of(capacity=1.5)
+    assert routed_tokens(JOB, padded) == 1.5 * 4096 * 8
+    assert experts_pass(JOB, padded, EXPERTS).forward_s > experts_pass(JOB, TrainingDesigns.of(), EXPERTS).forward_s
+    kept, more = (layer_activation_bytes(JOB, each) for each in (TrainingDesigns.of(), padded))
+    assert more - kept == pytest.approx(0.5 * 4096 * 8 * ((2 + 2) * 2048 + 768 * 6))
 
 
 def test_ranks_that_hold_all_experts_dispatch_nothing() -> None:
@@ -79,11 +78,11 @@ def test_fused_experts_exist_for_block_scaled_recipes_only() -> None:
 
 def test_a_clamped_gate_costs_its_chain_of_kernels_even_where_experts_are_fused() -> None:
     clamped = replace(QWEN_30B, clamped_gate=True)
-    assert activation_bytes(JOB) == 6 * 8 * 768
-    assert activation_bytes(setup(clamped)) == 52 * 8 * 768
+    assert activation_bytes(JOB, TrainingDesigns.of()) == 6 * 8 * 768
+    assert activation_bytes(setup(clamped), TrainingDesigns.of()) == 52 * 8 * 768
     fused = {"stack": "megatron-te-2026", "recipe": "mxfp8"}
-    assert activation_bytes(setup(QWEN_30B, **fused)) == 0
-    assert activation_bytes(setup(clamped, **fused)) == 52 * 8 * 768
+    assert activation_bytes(setup(QWEN_30B, **fused), TrainingDesigns.of()) == 0
+    assert activation_bytes(setup(clamped, **fused), TrainingDesigns.of()) == 52 * 8 * 768
 
 
 def test_an_interleaved_schedule_hides_dispatch_up_to_the_compute_beside_it() -> None:

@@ -48,7 +48,7 @@ def test_interleaving_divides_the_bubble() -> None:
 
 def test_zero_bubble_leaves_a_third() -> None:
     plain = schedule(setup(GPT_175B), TrainingDesigns.of(pp=8), work(1.0), ZERO)
-    zero = schedule(setup(GPT_175B, pipeline="zero_bubble"), TrainingDesigns.of(pp=8), work(1.0), ZERO)
+    zero = schedule(setup(GPT_175B), TrainingDesigns.of(pp=8, schedule=2), work(1.0), ZERO)
     assert zero.bubble_s == pytest.approx(plain.bubble_s / 3)
 
 
