@@ -5,9 +5,10 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
 
-from cosmic_opt.catalog.bind import SIMULATED, BoundInstance, bind
+from cosmic_opt.catalog.bind import BoundInstance, bind
 from cosmic_opt.catalog.edits import Edits
 from cosmic_opt.catalog.instance_file import InstanceSpec
+from cosmic_opt.catalog.job_kinds import SIMULATED
 from cosmic_opt.errors import EngineDisagreement, SpecError, Where
 from cosmic_opt.ir.check import recheck
 from cosmic_opt.ir.lower import lower

@@ -8,15 +8,17 @@ from functools import cached_property
 
 from cosmic_opt.catalog.calibrated import Calibrated, calibrated_of
 from cosmic_opt.catalog.columns import FROM_DIMENSION, BoundColumns, bind_columns
-from cosmic_opt.catalog.data import JOB, SYSTEM, WORKLOAD, read_setting
+from cosmic_opt.catalog.data import JOB, SYSTEM, WORKLOAD, job_data, read_datum, read_setting
 from cosmic_opt.catalog.edits import Edits
-from cosmic_opt.catalog.instance_file import OBJECTIVES, InstanceSpec
+from cosmic_opt.catalog.instance_file import InstanceSpec
+from cosmic_opt.catalog.job_kinds import INFERENCE, SIMULATED
 from cosmic_opt.catalog.network_quantities import (
     NETWORK_QUANTITIES,
     network_cost,
     total_bandwidth,
     unpriced_blocks,
 )
+from cosmic_opt.catalog.served import Serving, serving_of
 from cosmic_opt.errors import SpecError, Where, nearest
 from cosmic_opt.psa.bind import Names, bind_rule
 from cosmic_opt.psa.domain import Value
@@ -30,12 +32,9 @@ from cosmic_opt.units import Unit
 from cosmic_opt.workloads.framework_memory import framework_memory_quantity
 from cosmic_opt.workloads.placement import ORDER_REPEATS, order_repeats
 from cosmic_opt.workloads.quantities import QUANTITIES
+from cosmic_opt.workloads.serving_quantities import serving_quantities
 from cosmic_opt.workloads.transformer import Transformer, from_mapping
 
-SIMULATED = {
-    "step_time": SimulatedQuantity("step_time", Unit.TIME, "time of one optimizer step"),
-    "throughput": SimulatedQuantity("throughput", Unit.NONE, "sequences per second"),
-}
 PRICED = "priced"
 _DATA_CATEGORIES = {name: frozenset(datum.choices) for name, datum in {**JOB, **SYSTEM}.items() if datum.choices}
 
@@ -56,8 +55,8 @@ class BoundInstance:
     families: Mapping[str, Family]
     """Every parameter of the model that has an index."""
     edits: Edits
-    calibrated: Calibrated | None = None
-    """What the calibrated model scores with, where the instance names a software stack."""
+    calibrated: Calibrated | Serving | None = None
+    """What the calibrated model scores with, where the instance names a software stack or an engine."""
 
     @property
     def data(self) -> Mapping[str, Value]:
@@ -66,7 +65,7 @@ class BoundInstance:
 
     @property
     def job(self) -> dict[str, Value]:
-        """The numbers of the job, by the simulator's names."""
+        """The numbers of the training job, by the simulator's names."""
         job = {name: self.data[name] for name in JOB if name in self.data}
         return {**job, "sequence": self.data["seq"]}
 
@@ -88,17 +87,19 @@ class _Binding:
 
     def run(self) -> BoundInstance:
         self.objective = self.edits.objective or self.spec.objective
-        if " ".join(self.objective.split()) not in OBJECTIVES:
+        objectives = self.spec.kind.objectives
+        if " ".join(self.objective.split()) not in objectives:
             where = Where("--objective") if self.edits.objective else self.spec.where
             raise SpecError(
-                f"unknown objective {self.objective!r}", where=where, hint=f"known: {'; '.join(OBJECTIVES)}"
+                f"unknown objective {self.objective!r}", where=where, hint=f"known: {'; '.join(objectives)}"
             )
         self.scope = self.edits.scope or self.spec.scope or ""
         if self.scope and self.scope not in self.spec.model.scopes:
             hint = nearest(self.scope, self.spec.model.scopes)
             raise SpecError(f"unknown scope {self.scope!r}", where=Where("--scope"), hint=hint)
         self.workload = self.read_data()
-        self.calibrated = calibrated_of(self.spec, self.workload, self.data, [name for name, _ in self.edits.set])
+        own = serving_of if self.spec.kind is INFERENCE else calibrated_of
+        self.calibrated = own(self.spec, self.workload, self.data, [name for name, _ in self.edits.set])
         self.check_names()
         bound = bind_columns(self.spec, self.edits, self.scope, self.data)
         constraints, quantities = self.constraints(bound)
@@ -143,7 +144,7 @@ class _Binding:
         if system.prices:
             self.data["price_rule"] = "libra"
         self.read_dimensions()
-        known = {**JOB, **SYSTEM}
+        known = {**job_data(self.spec.kind), **SYSTEM}
         for name, entry in self.spec.data.items():
             if name in self.spec.model.parameters:
                 raise entry.fail(f"{name!r} is a parameter of this model", "give its value under 'design:'")
@@ -151,9 +152,9 @@ class _Binding:
                 raise entry.fail(f"unknown datum {name!r}", nearest(name, known))
             if not isinstance(entry.value, str | int | float):
                 raise entry.fail("expected a number, with a unit, or a name")
-            self.data[name] = known[name].read(name, entry.value, entry.where)
+            self.data |= read_datum(self.spec.kind, name, entry.value, entry.where)
         self.data |= {**self.spec.software, **changes}
-        if "global_batch" not in self.data:
+        if self.spec.kind is not INFERENCE and "global_batch" not in self.data:
             raise SpecError("the job gives no global_batch", where=self.spec.where, hint="job: {global_batch: 2048}")
         return workload
 
@@ -174,7 +175,11 @@ class _Binding:
 
     def check_names(self) -> None:
         """Refuse a parameter with the name of a datum or a quantity: a rule could mean either."""
-        taken = {name.partition("[")[0] for name in self.data} | {*SIMULATED, *QUANTITIES, *NETWORK_QUANTITIES}
+        taken = {name.partition("[")[0] for name in self.data} | {
+            *SIMULATED,
+            *QUANTITIES,
+            *NETWORK_QUANTITIES,
+        }
         for name, parameter in self.spec.model.parameters.items():
             if name in {*taken, ORDER_REPEATS}:
                 raise SpecError(
@@ -236,8 +241,10 @@ class _Binding:
         return {name[:-3]: Family(name[:-3], (axis,)) for name in self.data if name.endswith("[0]")}
 
     def quantities(self, columns: tuple[Column, ...]) -> dict[str, Quantity | SimulatedQuantity]:
-        quantities: dict[str, Quantity | SimulatedQuantity] = dict(SIMULATED)
+        quantities: dict[str, Quantity | SimulatedQuantity] = dict(self.spec.kind.simulated)
         names = {column.name for column in columns}
+        if isinstance(self.calibrated, Serving):
+            return {**quantities, **serving_quantities(self.calibrated.in_memory, self.data, names)}
         job = {**self.data, "sequence": self.data["seq"]}
         if self.calibrated is not None:
             own = self.calibrated.memory_job(int(self.data["seq"]), int(self.data["global_batch"]))

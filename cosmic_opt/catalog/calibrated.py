@@ -7,6 +7,7 @@ from dataclasses import dataclass, replace
 
 from cosmic_opt.catalog.hardware import load_device
 from cosmic_opt.catalog.instance_file import InstanceSpec
+from cosmic_opt.catalog.job_kinds import INFERENCE
 from cosmic_opt.catalog.stacks import load_accuracy, load_recipe, load_stack
 from cosmic_opt.errors import SpecError, Where
 from cosmic_opt.psa.domain import Value
@@ -61,24 +62,29 @@ def calibrated_of(
     data.setdefault("precision", DEFAULT_PRECISION)
     data["experts"] = workload.experts.count if workload.experts is not None else 1
     stack, recipe = load_stack(str(data["stack"])), load_recipe(str(data["precision"]))
-    _refuse_decided(spec, stack.name, changed)
-    device = _device(spec)
+    refuse_decided(spec, f"stack {stack.name!r}", DECIDED_BY_STACK, changed)
+    device = device_of(spec)
     device.peak(recipe.precision)
     model = language_model(workload)
     with_dropout = model.dropout and stack.attention.kind == "unfused"  # flash kernels came with dropout off
     return Calibrated(
-        replace(model, dropout=with_dropout), _as_given(device, data), stack, recipe, load_accuracy("training")
+        replace(model, dropout=with_dropout), as_given(device, data), stack, recipe, load_accuracy("training")
     )
 
 
-def _refuse_decided(spec: InstanceSpec, stack: str, changed: Collection[str]) -> None:
+def refuse_decided(spec: InstanceSpec, software: str, decided: Collection[str], changed: Collection[str]) -> None:
+    """Refuse data and knobs that the software decides; `changed` are the names that `--set` gives.
+
+    Raises:
+        SpecError: one of `decided` is given.
+    """
     places = {name: entry.where for name, entry in spec.data.items()}
     places |= {name: parameter.where for name, parameter in spec.model.parameters.items()}
     places |= {name: Where(f"--set {name}") for name in changed}
     for name, where in places.items():
-        if name.partition("[")[0] in DECIDED_BY_STACK:
-            hint = "leave it out, or leave 'stack' out"
-            raise SpecError(f"{name!r} is decided by the stack {stack!r} or the device", where=where, hint=hint)
+        if name.partition("[")[0] in decided:
+            hint = "leave it out" if spec.kind is INFERENCE else "leave it out, or leave 'stack' out"
+            raise SpecError(f"{name!r} is decided by the {software} or the device", where=where, hint=hint)
 
 
 def _require_analytical(spec: InstanceSpec, workload: Transformer, data: Mapping[str, Value]) -> None:
@@ -93,22 +99,29 @@ def _require_analytical(spec: InstanceSpec, workload: Transformer, data: Mapping
         )
 
 
-def _device(spec: InstanceSpec) -> Device:
+def device_of(spec: InstanceSpec) -> Device:
+    """Return the device of an instance with its measured constants, of its file.
+
+    Raises:
+        SpecError: nothing was measured on it.
+    """
     own = spec.system.device
     try:
         device = load_device(own.file or own.name)
     except SpecError as error:
         if error.where is not None and error.where.file:
             raise
-        hint = f"{error.hint or ''}; leave 'stack' out to score with the analytical simulator".lstrip("; ")
+        hint = error.hint or "use a device with measured kernels"
+        if spec.kind is not INFERENCE:
+            hint = f"{error.hint or ''}; leave 'stack' out to score with the analytical simulator".lstrip("; ")
         raise SpecError(f"{own.name!r} has no calibrated constants", where=spec.where, hint=hint) from None
     if device.fabric is None:
-        hint = "use a device with a 'fabric' section, or leave 'stack' out"
+        hint = "use a device with a 'fabric' section" + ("" if spec.kind is INFERENCE else ", or leave 'stack' out")
         raise SpecError(f"{own.name!r} has no calibrated fabric", where=spec.where, hint=hint)
     return device
 
 
-def _as_given(device: Device, data: Mapping[str, Value]) -> Device:
+def as_given(device: Device, data: Mapping[str, Value]) -> Device:
     """Return the device with the instance's peak and memory bandwidth; fractions of them stay as measured."""
     ratio = int(data["peak"]) / device.peak(DEFAULT_PRECISION)
     peaks = {name: peak * ratio for name, peak in device.peak_flop_per_s.items()}

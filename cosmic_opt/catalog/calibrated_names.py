@@ -1,32 +1,32 @@
-"""The names of software an instance may give: a stack, a precision recipe."""
+"""The names of software an instance may give: a stack or an engine, a precision."""
 
 from __future__ import annotations
 
 from pathlib import Path
 
+from cosmic_opt.catalog.engines import load_engine, load_number_format
+from cosmic_opt.catalog.job_kinds import INFERENCE, JobKind
 from cosmic_opt.catalog.stacks import load_recipe, load_stack
 from cosmic_opt.errors import SpecError, Where
 
 
-def read_software(name: str, text: str, where: Where) -> str:
-    """Return the `stack` or `precision` that a text names; a stack may be a user's file.
+def read_software(kind: JobKind, name: str, text: str, where: Where) -> str:
+    """Return the `stack`, `engine` or `precision` that a text names; all but a precision may be a user's file.
 
     Raises:
         SpecError: there is none of that name.
     """
     try:
-        return load_recipe(text).name if name == "precision" else _known(text)
+        if name == "precision":
+            return (load_number_format(text) if kind is INFERENCE else load_recipe(text)).name
+        _ = load_engine(text) if name == "engine" else load_stack(text)
     except SpecError as error:
         own = error.where if error.where and error.where.file else where
         raise SpecError(error.message, where=own, hint=error.hint) from None
+    return text
 
 
-def _known(stack: str) -> str:
-    load_stack(stack)
-    return stack
-
-
-def own_stack(name: str, beside: Path) -> str:
-    """Return a stack's name, or the path of a user's file relative to the file that names it."""
+def own_file(name: str, beside: Path) -> str:
+    """Return a shipped name as it is, and the path of a user's file relative to the file that names it."""
     own = beside.parent / name
     return str(own) if name.endswith((".yaml", ".yml")) and own.is_file() else name

@@ -6,7 +6,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from cosmic_opt.catalog.calibrated_names import read_software
-from cosmic_opt.catalog.instance_file import SOFTWARE, InstanceSpec
+from cosmic_opt.catalog.instance_file import InstanceSpec
+from cosmic_opt.catalog.job_kinds import INFERENCE, JobKind
 from cosmic_opt.errors import SpecError, Where, nearest
 from cosmic_opt.psa.domain import Value
 from cosmic_opt.system.collectives import ALGORITHMS
@@ -15,6 +16,9 @@ from cosmic_opt.system.price import SWITCH_LINKS
 from cosmic_opt.system.topology import TOPOLOGIES
 from cosmic_opt.units import Unit, parse
 from cosmic_opt.workloads.placement import ORDERS
+from cosmic_opt.workloads.requests import MIXES
+from cosmic_opt.workloads.serving_quantities import KNOBS as SERVING_KNOBS
+from cosmic_opt.workloads.serving_quantities import POOLS, knob_name
 from cosmic_opt.workloads.stack import CONTEXT_EXCHANGES, GRADIENT_OVERLAPS, TENSOR_OVERLAPS
 from cosmic_opt.workloads.training import ATTENTION_KERNELS, RECOMPUTE
 from cosmic_opt.workloads.training_designs import SCHEDULES
@@ -46,7 +50,7 @@ class Datum:
         return value
 
 
-JOB: Mapping[str, Datum] = {
+TRAINING_JOB: Mapping[str, Datum] = {
     "global_batch": Datum(high=10**9, why="sequences per optimizer step, over all NPUs"),
     "seq": Datum(high=10**8, why="tokens of a sequence"),
     "micro_batch": Datum(high=10**9, why="sequences one pipeline pass processes"),
@@ -60,6 +64,12 @@ JOB: Mapping[str, Datum] = {
     "overlap_weights": Datum(low=0, high=1, why="ZeRO-3 weight gathers run behind the layer before"),
     "cosmic_layers": Datum(high=10**6, why="layers COSMIC's own footprint counts"),
 }
+REQUESTS: Mapping[str, Datum] = {
+    "prompt": Datum(high=10**8, why="tokens of a prompt"),
+    "output": Datum(high=10**8, why="tokens of an answer"),
+}
+MIX = Datum(choices=tuple(MIXES), why="requests that have a name; gives prompt and output")
+JOB: Mapping[str, Datum] = {**TRAINING_JOB, **REQUESTS}
 SYSTEM: Mapping[str, Datum] = {
     "npus": Datum(high=10**9, why="NPUs of the cluster"),
     "peak": Datum(Unit.FLOP_PER_S, why="dense peak of one NPU"),
@@ -71,7 +81,7 @@ LATENCY = Datum(Unit.TIME, low=0, high=10**15, why="latency of one hop of a dime
 KNOBS: Mapping[str, Datum] = {
     **{name: Datum(high=10**9) for name in ("dp", "tp", "pp", "sp", "cp", "ep", "chunks", "npus_per_dim")},
     **{
-        name: JOB[name]
+        name: TRAINING_JOB[name]
         for name in (
             "micro_batch",
             "recompute",
@@ -83,6 +93,7 @@ KNOBS: Mapping[str, Datum] = {
         )
     },
     "weight_sharded": Datum(low=0, high=1),
+    **{knob_name(pool, knob): Datum(high=10**9) for pool in ("", *POOLS) for knob in SERVING_KNOBS},
     "bandwidth": Datum(Unit.BYTES_PER_S),
     "latency": LATENCY,
     "topology": Datum(choices=TOPOLOGIES.names()),
@@ -104,6 +115,20 @@ PLACEMENT_KNOBS = ("order", "extent")
 """Where parallel groups lie: by a filling order, or freely. A problem opens one of them, never both."""
 WORKLOAD = ("layers", "hidden", "heads", "kv_heads", "head_dim", "ffn", "vocabulary")
 """Shape fields of a workload that rules may name and `set` may change."""
+
+
+def job_data(kind: JobKind) -> Mapping[str, Datum]:
+    """Return what the job of an instance of this kind may give."""
+    return {**REQUESTS, "mix": MIX} if kind is INFERENCE else TRAINING_JOB
+
+
+def read_datum(kind: JobKind, name: str, text: str | int | float, where: Where) -> dict[str, Value]:
+    """Return the data that one name of the job or the system gives; a mix gives its prompt and output."""
+    value = {**job_data(kind), **SYSTEM}[name].read(name, text, where)
+    if name != "mix":
+        return {name: value}
+    mix = MIXES[str(value)]
+    return {"prompt": mix.prompt, "output": mix.output}
 
 
 def check_knob(name: str, values: Sequence[Value], where: Where) -> None:
@@ -128,12 +153,13 @@ def read_setting(name: str, text: str, spec: InstanceSpec) -> dict[str, Value]:
     where = Where(f"--set {name}")
     if name.partition("[")[0] in spec.model.parameters:
         raise SpecError(f"{name!r} is a parameter, not data", where=where, hint=f"use --fix {name}={text}")
-    if name in (*JOB, *SYSTEM):
-        return {name: {**JOB, **SYSTEM}[name].read(name, text, where)}
+    job, software = job_data(spec.kind), spec.kind.software
+    if name in (*job, *SYSTEM):
+        return read_datum(spec.kind, name, text, where)
     if name in WORKLOAD:
         return {name: Datum(high=10**9, low=0 if name == "vocabulary" else 1).read(name, text, where)}
-    if name in SOFTWARE:
-        return {name: read_software(name, text, where)}
+    if name in software:
+        return {name: read_software(spec.kind, name, text, where)}
     latencies = [f"latency[{d}]" for d in range(len(spec.system.dimensions))]
     if name == "latency" or name in latencies:
         value = LATENCY.read(name, text, where)
@@ -141,5 +167,5 @@ def read_setting(name: str, text: str, spec: InstanceSpec) -> dict[str, Value]:
     bandwidths = [f"bandwidth[{d}]" for d in range(len(spec.system.dimensions))]
     if name in bandwidths:
         return {name: Datum(Unit.BYTES_PER_S).read(name, text, where)}
-    known = [*JOB, *SYSTEM, *WORKLOAD, *SOFTWARE, "latency", *latencies, *bandwidths]
+    known = [*job, *SYSTEM, *WORKLOAD, *software, "latency", *latencies, *bandwidths]
     raise SpecError(f"unknown datum {name!r}", where=where, hint=nearest(name, known))

@@ -10,6 +10,7 @@ from pathlib import Path
 
 from cosmic_opt.catalog.bind import BoundInstance
 from cosmic_opt.catalog.instance_file import InstanceSpec
+from cosmic_opt.catalog.served import Serving
 
 
 def problem_digest(spec: InstanceSpec, instance: BoundInstance) -> str:
@@ -38,7 +39,8 @@ def problem_content(spec: InstanceSpec, instance: BoundInstance) -> str:
     }
     if instance.calibrated is not None:
         own = instance.calibrated
-        content["calibrated"] = [asdict(part) for part in (own.model, own.device, own.stack, own.recipe)]
+        software = (own.engine, own.numbers, own.requests) if isinstance(own, Serving) else (own.stack, own.recipe)
+        content["calibrated"] = [asdict(part) for part in (own.model, own.device, *software)]
     return json.dumps(content, sort_keys=True, default=_plain)
 
 

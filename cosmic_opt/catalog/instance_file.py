@@ -6,15 +6,13 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from cosmic_opt.catalog.calibrated_names import own_stack, read_software
+from cosmic_opt.catalog.calibrated_names import own_file, read_software
+from cosmic_opt.catalog.job_kinds import KINDS, SOFTWARE, TRAINING, JobKind
 from cosmic_opt.catalog.parts import System, read_system, read_workload
 from cosmic_opt.catalog.store import display, instance_path, model_path, read_text
 from cosmic_opt.errors import SpecError, Where, nearest
 from cosmic_opt.psa.document import Entry, expect_schema, read_yaml
 from cosmic_opt.psa.model_file import ModelSpec, Rule, read_model, read_rules
-
-SOFTWARE = ("stack", "precision")
-OBJECTIVES = ("step_time", "step_time * total_bandwidth", "step_time * network_cost", "throughput")
 
 
 @dataclass(frozen=True)
@@ -22,7 +20,7 @@ class InstanceSpec:
     """An instance as written: parts loaded, numbers not yet bound.
 
     `data` and `design` keep their entries, since their units are known only once the model is. `software` holds
-    `stack` and `precision` where the file gives them.
+    `stack` or `engine`, and `precision`, where the file gives them.
     """
 
     name: str
@@ -38,6 +36,7 @@ class InstanceSpec:
     objective: str
     where: Where
     software: Mapping[str, str] = field(default_factory=dict)
+    kind: JobKind = TRAINING
 
     @property
     def npus(self) -> int:
@@ -69,7 +68,8 @@ def read_instance(text: str, path: Path, fallback_name: str = "instance") -> Ins
     scope = fields["scope"].text() if "scope" in fields else None
     if scope is not None and scope not in model.scopes:
         raise fields["scope"].fail(f"unknown scope {scope!r}", nearest(scope, model.scopes))
-    objective = fields["objective"].text() if "objective" in fields else OBJECTIVES[0]
+    kind = _kind(fields)
+    objective = fields["objective"].text() if "objective" in fields else kind.objectives[0]
     workload, workload_where = read_workload(fields["workload"], path)
     return InstanceSpec(
         name=fields["name"].text() if "name" in fields else fallback_name,
@@ -84,16 +84,30 @@ def read_instance(text: str, path: Path, fallback_name: str = "instance") -> Ins
         rules=read_rules(fields["constraints"]) if "constraints" in fields else {},
         objective=objective,
         where=root.where,
-        software=_software(fields, path),
+        software=_software(fields, kind, path),
+        kind=kind,
     )
 
 
-def _software(fields: Mapping[str, Entry], path: Path) -> dict[str, str]:
-    """Return the stack and the precision, checked; a user's stack file is found beside the instance."""
-    texts = {name: fields[name].text() for name in SOFTWARE if name in fields}
-    if "stack" in texts:
-        texts["stack"] = own_stack(texts["stack"], path)
-    return {name: read_software(name, text, fields[name].where) for name, text in texts.items()}
+def _kind(fields: Mapping[str, Entry]) -> JobKind:
+    """Return the kind of the job; training where it is not said."""
+    entry = fields["job"].mapping().get("kind")
+    if entry is None:
+        return TRAINING
+    if entry.text() not in KINDS:
+        raise entry.fail(f"unknown kind of job {entry.value!r}", f"known: {', '.join(KINDS)}")
+    return KINDS[entry.text()]
+
+
+def _software(fields: Mapping[str, Entry], kind: JobKind, path: Path) -> dict[str, str]:
+    """Return the stack or engine and the precision, checked; a user's file is found beside the instance."""
+    found = {}
+    for name in SOFTWARE:
+        if name in fields:
+            if name not in kind.software:
+                raise fields[name].fail(f"{name!r} is not for {kind.name}", f"write {' and '.join(kind.software)}")
+            found[name] = read_software(kind, name, own_file(fields[name].text(), path), fields[name].where)
+    return found
 
 
 def _data(fields: Mapping[str, Entry]) -> dict[str, Entry]:
@@ -103,9 +117,6 @@ def _data(fields: Mapping[str, Entry]) -> dict[str, Entry]:
         for key, entry in fields[section].mapping().items() if section in fields else ():
             if key in data:
                 raise SpecError(f"{key!r} is given in job and in data", where=entry.where, hint="keep one of the two")
-            if key == "kind":
-                if entry.text() != "training":
-                    raise entry.fail(f"unknown kind of job {entry.value!r}", "known: training")
-                continue
             data[key] = entry
+    data.pop("kind", None)
     return data

@@ -7,11 +7,11 @@ from dataclasses import dataclass
 
 from cosmic_opt.psa.parameter_set import DesignBatch
 from cosmic_opt.reporting.designs import designs_keys, value_text
-from cosmic_opt.reporting.differences import METRIC_UNITS
+from cosmic_opt.reporting.differences import metric_units, shown
 from cosmic_opt.reporting.numbers import table
 from cosmic_opt.reporting.scores import score_keys
-from cosmic_opt.search.simulate import Report
-from cosmic_opt.units import show, show_seconds
+from cosmic_opt.search.report import Report
+from cosmic_opt.units import show_seconds
 
 
 @dataclass(frozen=True)
@@ -37,7 +37,8 @@ def comparison_text(title: str, scored: Sequence[Scored]) -> str:
     """Return the designs side by side; knobs and terms that are the same in all are left out."""
     names = [one.name for one in scored]
     right = tuple(range(1, len(names) + 1))
-    metrics = [(name, *(_metric(one, name) for one in scored)) for name in METRIC_UNITS]
+    units = metric_units(scored[0].design.parameter_set)
+    metrics = [(name, *(shown(one.report.metrics[name], unit) for one in scored)) for name, unit in units.items()]
     parts = [title, table(("metric", *names), metrics, right=right)]
     terms = [
         (term, *(show_seconds(one.report.terms_s[term]) for one in scored))
@@ -55,10 +56,3 @@ def _values(scored: Sequence[Scored]) -> dict[str, list[str]]:
     columns = scored[0].design.parameter_set.columns
     points = [next(one.design.points()) for one in scored]
     return {column.name: [value_text(column, point[column.name]) for point in points] for column in columns}
-
-
-def _metric(scored: Scored, name: str) -> str:
-    value, unit = scored.report.metrics[name], METRIC_UNITS[name]
-    if value is None:
-        return "-"
-    return show_seconds(float(value)) if unit is None else show(value, unit)

@@ -2,26 +2,37 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 from cosmic_opt.analysis.breakpoints import Breakpoint
 from cosmic_opt.analysis.sweep import Point, Range
 from cosmic_opt.analysis.what_if import Answer, Difference, Number, moved
 from cosmic_opt.psa.domain import Value
+from cosmic_opt.psa.parameter_set import ParameterSet
 from cosmic_opt.reporting.answers import value_text
 from cosmic_opt.reporting.designs import designs_keys
-from cosmic_opt.reporting.numbers import clip, count_text, exact, table
+from cosmic_opt.reporting.numbers import clip, count_text, exact, rate, table
 from cosmic_opt.reporting.scores import score_keys
+from cosmic_opt.search.objective import is_inference
 from cosmic_opt.units import Unit, show, show_seconds
 
-METRIC_UNITS = {
+TRAINING_UNITS: Mapping[str, Unit | None] = {
     "step_time_s": None,
     "memory_bytes": Unit.BYTES,
     "memory_cosmic_bytes": Unit.BYTES,
     "network_cost": Unit.DOLLARS,
     "total_bandwidth_bytes_per_s": Unit.BYTES_PER_S,
 }
-"""The metrics a comparison shows; None is seconds."""
+SERVING_UNITS: Mapping[str, Unit | None] = {
+    **dict.fromkeys(("first_token_time_s", "output_token_time_s")),
+    **dict.fromkeys(("throughput_tokens_per_s", "throughput_tokens_per_s_per_npu", "users", "npus_used"), Unit.NONE),
+    **dict.fromkeys(("memory_bytes", "kv_cache_bytes"), Unit.BYTES),
+}
+
+
+def metric_units(parameter_set: ParameterSet) -> Mapping[str, Unit | None]:
+    """Return the metrics that a comparison of designs of a problem shows, and their units; None is seconds."""
+    return SERVING_UNITS if is_inference(parameter_set) else TRAINING_UNITS
 
 
 def answer_summary(answer: Answer) -> dict[str, object]:
@@ -68,13 +79,13 @@ def difference_text(title: str, difference: Difference) -> str:
             before.objective.name,
             value_text(before.value, before.objective),
             value_text(after.value, after.objective),
-            _ratio(before.value, after.value),
+            _ratio(*(None if each.value is None else each.objective.show(each.value) for each in (before, after))),
         ),
     ]
-    for name, unit in METRIC_UNITS.items():
+    for name, unit in metric_units(difference.baseline.instance.parameter_set).items():
         old, new = difference.metrics.get(name, (None, None))
         if old != new:
-            rows.append((name, _shown(old, unit), _shown(new, unit), _ratio(old, new)))
+            rows.append((name, shown(old, unit), shown(new, unit), _ratio(old, new)))
     parts = [title, table(("", "baseline", "changed", "change"), rows, right=(1, 2, 3))]
     terms = [
         (name, show_seconds(old), show_seconds(new), _signed(new - old))
@@ -97,9 +108,12 @@ def _value(difference: Difference, name: str, value: Value | None) -> str:
     return difference.baseline.instance.parameter_set.column(name).show(value)
 
 
-def _shown(value: Number | None, unit: Unit | None) -> str:
+def shown(value: Number | None, unit: Unit | None) -> str:
+    """Return a metric with its unit; None is seconds, and no value is "-"."""
     if value is None:
         return "-"
+    if unit is Unit.NONE:
+        return rate(value)
     return show_seconds(value) if unit is None else show(value, unit)
 
 
@@ -178,15 +192,16 @@ def _knobs(over: Range, change: Breakpoint) -> str:
 
 def sweep_rows(points: Sequence[Point]) -> list[list[object]]:
     """Return the sweep as rows of a CSV file, the header first; numbers in base units, an empty cell where none is."""
-    columns = [column.name for column in points[0].answer.instance.parameter_set.columns]
+    parameter_set = points[0].answer.instance.parameter_set
+    columns, units = [column.name for column in parameter_set.columns], metric_units(parameter_set)
     objective = points[0].answer.outcome.objective
     rows: list[list[object]] = [
-        ["value", "status", f"{objective.name} ({objective.unit})", "feasible_designs", *METRIC_UNITS, *columns]
+        ["value", "status", f"{objective.name} ({objective.unit})", "feasible_designs", *units, *columns]
     ]
     for point in points:
         outcome, report = point.answer.outcome, point.answer.report
         value = None if outcome.value is None else outcome.objective.show(outcome.value)
-        metrics = [None if report is None else report.metrics[name] for name in METRIC_UNITS]
+        metrics = [None if report is None else report.metrics[name] for name in units]
         knobs = [point.answer.design.get(name) for name in columns]
         rows.append([point.value, outcome.status.value, value, outcome.feasible_designs, *metrics, *knobs])
     return rows

@@ -1,4 +1,4 @@
-"""What to type tomorrow: a calibrated design as the options of the framework its stack belongs to."""
+"""What to type tomorrow: a calibrated design as the options of the framework or engine it runs on."""
 
 from __future__ import annotations
 
@@ -6,8 +6,10 @@ from collections.abc import Mapping
 
 from cosmic_opt.catalog.bind import BoundInstance
 from cosmic_opt.catalog.calibrated import Calibrated
+from cosmic_opt.catalog.served import Serving
 from cosmic_opt.psa.domain import Value
 from cosmic_opt.psa.parameter_set import DesignBatch
+from cosmic_opt.reporting.serving_launch import serving_options
 from cosmic_opt.workloads.knobs import DEFAULTS, knob_names
 
 FP8_RECIPES = {"fp8": "delayed", "fp8-cs": "tensorwise", "mxfp8": "mxfp8"}
@@ -15,7 +17,7 @@ FP8_RECIPES = {"fp8": "delayed", "fp8-cs": "tensorwise", "mxfp8": "mxfp8"}
 
 
 def launch_options(instance: BoundInstance, design: DesignBatch) -> list[str]:
-    """Return the options, one entry each ("--micro-batch-size 1"); empty where the stack's framework is not known.
+    """Return the options, one entry each ("--micro-batch-size 1"); empty where the framework's are not known.
 
     They say how the job is cut, how it recomputes and overlaps; the model and the data are the user's own.
     """
@@ -23,6 +25,8 @@ def launch_options(instance: BoundInstance, design: DesignBatch) -> list[str]:
     if own is None:
         return []
     point = next(design.points())
+    if isinstance(own, Serving):
+        return serving_options(own, point)
     knobs: dict[str, Value] = {**DEFAULTS, **{name: instance.data[name] for name in DEFAULTS if name in instance.data}}
     knobs |= {knob: point[name] for knob, name in knob_names(point).items()}
     knobs["seq"], knobs["global_batch"] = instance.data["seq"], instance.data["global_batch"]

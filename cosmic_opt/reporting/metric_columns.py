@@ -12,14 +12,16 @@ import numpy as np
 from numpy.typing import NDArray
 
 from cosmic_opt.catalog.bind import BoundInstance
+from cosmic_opt.catalog.served import Serving
 from cosmic_opt.errors import SpecError, Where, nearest
 from cosmic_opt.psa.parameter_set import DesignBatch
 from cosmic_opt.psa.quantity import Quantity
 from cosmic_opt.search.objective import quantity_values
-from cosmic_opt.search.score import StepSimulator, kernel_columns, simulator_of
+from cosmic_opt.search.score import Simulator, kernel_columns, simulator_of
 from cosmic_opt.simulation.analytical.layout import HIDDEN, NO_TIME, TERMS
 from cosmic_opt.simulation.analytical.metrics import Metrics
 from cosmic_opt.simulation.analytical.simulator import Evaluation
+from cosmic_opt.simulation.calibrated.serving_simulator import LATENCIES, RATES, ServingSimulator
 from cosmic_opt.units import TICKS_PER_SECOND, Unit
 
 SUFFIXES = {Unit.BYTES: "_bytes", Unit.BYTES_PER_S: "_bytes_per_s", Unit.TIME: "_s"}
@@ -31,6 +33,8 @@ SIMULATED: dict[str, Callable[[Metrics], NDArray[Any]]] = {
     "model_flop_fraction": lambda rates: rates.model_flop_fraction,
 }
 MICRO_BATCHES = "micro_batches"
+SERVED = {**LATENCIES, **RATES, "requests_per_s": "requests_per_s", "users": "users"}
+"""Metrics of a server in the answer of `simulate`, and what rules call them."""
 
 
 def _named(parts: Sequence[str]) -> tuple[str, ...]:
@@ -86,8 +90,9 @@ class Measures:
             SpecError: an unknown name, or one twice.
         """
         quantities = _quantities(instance)
-        known = {*SIMULATED, MICRO_BATCHES, *parts_of(instance), *quantities}
-        short = {quantity.name: name for name, quantity in quantities.items()} | ALIASES
+        known = {*simulated_of(instance), *quantities}
+        short = {quantity.name: name for name, quantity in quantities.items()}
+        short |= {metric: name for name, metric in SERVED.items()} if _served(instance) else ALIASES
         short |= {name.removesuffix("_s"): name for name in parts_of(instance)}
         names: list[str] = []
         for name in wanted:
@@ -103,10 +108,10 @@ class Measures:
     @property
     def simulated(self) -> bool:
         """Whether some metric needs the simulator."""
-        return any(name in (*SIMULATED, MICRO_BATCHES, *parts_of(self.instance)) for name in self.names)
+        return not simulated_of(self.instance).isdisjoint(self.names)
 
     @cached_property
-    def simulator(self) -> StepSimulator:
+    def simulator(self) -> Simulator:
         """The simulator of the problem."""
         return simulator_of(self.instance)
 
@@ -119,13 +124,22 @@ class Measures:
         quantities = _quantities(self.instance)
         runs = np.ones(len(batch), dtype=bool) if evaluation is None else evaluation.step_ticks != NO_TIME
         found = []
+        served = self._served_metrics(batch)
         for name in self.names:
             if name in quantities:
                 found.append(self._structural(name, quantities, batch))
+            elif name in served:
+                found.append(MetricColumn(name, served[name], runs & (served["users"] > 0)))
             else:
                 assert evaluation is not None, name
                 found.append(MetricColumn(name, self._simulated(name, evaluation, runs), runs))
         return tuple(found)
+
+    def _served_metrics(self, batch: DesignBatch) -> dict[str, NDArray[Any]]:
+        """Return every metric of a server's designs; none where no server is simulated."""
+        if not (self.simulated and isinstance(self.simulator, ServingSimulator)):
+            return {}
+        return dict(self.simulator.metrics(kernel_columns(batch)))
 
     def _structural(self, name: str, quantities: dict[str, Quantity], batch: DesignBatch) -> MetricColumn:
         known = np.ones(len(batch), dtype=bool)
@@ -145,11 +159,25 @@ class Measures:
         return values
 
     def _rates(self, step_ticks: NDArray[np.int64]) -> Metrics:
+        assert not isinstance(self.simulator, ServingSimulator), "a server has metrics of its own"
         return self.simulator.rates_of(step_ticks, int(self.instance.data["npus"]))
 
 
+def simulated_of(instance: BoundInstance) -> frozenset[str]:
+    """Return the names of every metric that needs the simulator."""
+    if _served(instance):
+        return frozenset(SERVED)
+    return frozenset({*SIMULATED, MICRO_BATCHES, *parts_of(instance)})
+
+
+def _served(instance: BoundInstance) -> bool:
+    return isinstance(instance.calibrated, Serving)
+
+
 def parts_of(instance: BoundInstance) -> tuple[str, ...]:
-    """Return the parts of a step of the instance's simulator."""
+    """Return the parts of a step of the instance's simulator; a server has several times, none of which is a step."""
+    if _served(instance):
+        return ()
     return PARTS if instance.calibrated is None else _named(simulator_of(instance).terms)
 
 

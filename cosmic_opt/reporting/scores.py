@@ -3,35 +3,54 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Mapping
 
 from cosmic_opt.catalog.bind import BoundInstance
+from cosmic_opt.catalog.calibrated import Calibrated
 from cosmic_opt.reporting.numbers import percent, rate, shares, table
-from cosmic_opt.search.simulate import Report
+from cosmic_opt.reporting.serving_scores import memory_keys, serving_text, serving_warnings
+from cosmic_opt.search.report import Report
 from cosmic_opt.simulation.calibrated.predict import Prediction
+from cosmic_opt.simulation.calibrated.serving_predict import ServingPrediction
 from cosmic_opt.units import Unit, show, show_seconds
+from cosmic_opt.workloads.memory import MemoryBreakdown
+from cosmic_opt.workloads.serving_quantities import ServingMemory
 
 COSMIC_MEMORY = "memory_per_npu_cosmic"
 MEMORY_PARTS = ("weights", "gradients", "optimizer", "activations", "head", "workspace")
 
 
 def score_keys(report: Report) -> dict[str, object]:
-    """Return `metrics`, `breakdown` and `memory`; `breakdown` adds up to `metrics.step_time_s`."""
-    memory = report.memory
+    """Return `metrics`, `breakdown` and `memory`; `breakdown` adds up to `metrics.step_time_s`.
+
+    Of a server, it adds up to `metrics.output_token_time_s`, and `first_token` to `metrics.first_token_time_s`.
+    """
     return {
         "metrics": dict(report.metrics),
         "breakdown": {_key(name): seconds for name, seconds in report.terms_s.items()},
+        **(
+            {"first_token": {_key(name): part for name, part in report.first_token_s.items()}}
+            if report.first_token_s
+            else {}
+        ),
         "hidden": {_key(name): seconds for name, seconds in report.hidden_s.items()},
         "bottleneck": report.bottleneck,
-        "memory": {
-            **{f"{part}_bytes": int(getattr(memory, f"{part}_bytes")[0]) for part in MEMORY_PARTS},
-            "worst_stage": int(memory.worst_stage[0]),
-        },
+        "memory": _memory_keys(report.memory),
         "warnings": warnings(report),
         "prediction": None if report.prediction is None else _prediction_keys(report.prediction),
     }
 
 
-def _prediction_keys(prediction: Prediction) -> dict[str, object]:
+def _memory_keys(memory: MemoryBreakdown | Mapping[str, ServingMemory]) -> dict[str, object]:
+    if not isinstance(memory, MemoryBreakdown):
+        return memory_keys(memory)
+    return {
+        **{f"{part}_bytes": int(getattr(memory, f"{part}_bytes")[0]) for part in MEMORY_PARTS},
+        "worst_stage": int(memory.worst_stage[0]),
+    }
+
+
+def _prediction_keys(prediction: Prediction | ServingPrediction) -> dict[str, object]:
     low, high = prediction.interval
     return {
         "low_s": low,
@@ -48,6 +67,8 @@ def _key(name: str) -> str:
 
 def warnings(report: Report) -> list[str]:
     """Return what a person must know before trusting the design."""
+    if not isinstance(report.memory, MemoryBreakdown):
+        return serving_warnings(report.memory)
     need, capacity = _metric(report, "memory_bytes"), _metric(report, "memory_capacity_bytes")
     if need <= capacity:
         return []
@@ -59,7 +80,10 @@ def warnings(report: Report) -> list[str]:
 
 def score_text(report: Report, instance: BoundInstance) -> str:
     """Return the score on one screen, without the design itself."""
-    parts = [_rates(report, instance), _breakdown(report), _memory(report, instance), _network(report)]
+    if not isinstance(report.memory, MemoryBreakdown):
+        own = serving_text(report, report.memory, instance)
+        return "\n\n".join([own, *(f"warning: {text}" for text in warnings(report))])
+    parts = [_rates(report, instance), _breakdown(report), _memory(report, report.memory, instance), _network(report)]
     if report.prediction is not None:
         parts.insert(1, _prediction(report.prediction, instance))
     return "\n\n".join([*parts, *(f"warning: {text}" for text in warnings(report))])
@@ -92,12 +116,12 @@ def _rates(report: Report, instance: BoundInstance) -> str:
 
 def _peak(instance: BoundInstance) -> float:
     """Return the peak that achieved FLOP/s are compared with: of the recipe's precision where a stack runs."""
-    if instance.calibrated is None:
+    if not isinstance(instance.calibrated, Calibrated):
         return instance.npu.peak_flop_per_s
     return instance.calibrated.device.peak(instance.calibrated.recipe.precision)
 
 
-def _prediction(prediction: Prediction, instance: BoundInstance) -> str:
+def _prediction(prediction: Prediction | ServingPrediction, instance: BoundInstance) -> str:
     """Return how sure the step is, and what decides it that nobody states."""
     low, high = (show_seconds(seconds) for seconds in prediction.interval)
     data = instance.data
@@ -122,16 +146,16 @@ def _breakdown(report: Report) -> str:
     return "\n".join([*lines, f"  bottleneck: {report.bottleneck}"])
 
 
-def _memory(report: Report, instance: BoundInstance) -> str:
+def _memory(report: Report, memory: MemoryBreakdown, instance: BoundInstance) -> str:
     """Return the faithful footprint part by part; COSMIC's own beside it where a rule speaks of that."""
     need, capacity = _metric(report, "memory_bytes"), _metric(report, "memory_capacity_bytes")
-    amounts = {part: int(getattr(report.memory, f"{part}_bytes")[0]) for part in MEMORY_PARTS}
+    amounts = {part: int(getattr(memory, f"{part}_bytes")[0]) for part in MEMORY_PARTS}
     rows = [(part, show(amount, Unit.BYTES), "") for part, amount in amounts.items() if amount]
     rows.append(("faithful total", show(need, Unit.BYTES), _headroom(need, capacity)))
     own = report.quantities.get(COSMIC_MEMORY)
     if own is not None and any(COSMIC_MEMORY in rule.text for rule in instance.parameter_set.constraints):
         rows.append(("COSMIC's own formula", show(own, Unit.BYTES), _headroom(own, capacity)))
-    stage = int(report.memory.worst_stage[0])
+    stage = int(memory.worst_stage[0])
     return table((f"memory of one NPU, stage {stage}", "bytes", "of its capacity"), rows, right=(1,))
 
 

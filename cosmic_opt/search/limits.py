@@ -1,55 +1,30 @@
-"""Rules on simulated quantities: what part of them the search can enforce as a limit on the step."""
+"""Rules on simulated quantities: what part of them the search can enforce as a limit on the scored time.
+
+A training step has one time. A served model has several; the one that is scored and those that only have a limit come
+from one simulator, which gives a design that breaks any of them no time at all.
+"""
 
 from __future__ import annotations
 
-from cosmic_opt.errors import SpecError
 from cosmic_opt.psa.parameter_set import ParameterSet
-from cosmic_opt.psa.term import Apply, Constant, Simulated, Term
 from cosmic_opt.search.bounding import NO_LIMIT
-from cosmic_opt.units import TICKS_PER_SECOND
+from cosmic_opt.search.metric_limits import metric_limits
+from cosmic_opt.search.objective import is_inference
 
-_TURNED = {"<=": ">=", "<": ">", ">=": "<=", ">": "<"}
+ANY_TIME = NO_LIMIT - 1
+"""A limit that every design obeys that has a time."""
 
 
 def step_limit(parameter_set: ParameterSet) -> int:
-    """Return the longest step, in ticks, that every rule on a simulated quantity allows.
+    """Return the longest time, in ticks, that every rule on a simulated quantity allows.
 
-    An upper limit on `step_time` and a lower limit on `throughput` (sequences per second) are such rules.
+    Of a training step, `step_time <= 2 s` and `throughput >= 100` (sequences per second) are such rules. The simulator
+    of a served model enforces them itself (`metric_limits`).
 
     Raises:
-        SpecError: a rule of another form, which no bound on the step expresses.
+        SpecError: a rule of another form, which no bound on a time expresses.
     """
-    limit = NO_LIMIT
-    for constraint in parameter_set.constraints:
-        if not constraint.simulated:
-            continue
-        ticks = _limit_of(constraint.term, int(parameter_set.data["global_batch"]))
-        if ticks is None:
-            raise SpecError(
-                f"the rule {constraint.name!r} is not a limit on the step: {constraint.text}",
-                where=constraint.where,
-                hint="write step_time <= 2 s, or throughput >= 100",
-            )
-        limit = min(limit, ticks)
-    return limit
-
-
-def _limit_of(term: Term, batch: int) -> int | None:
-    if not isinstance(term, Apply) or term.operator not in _TURNED or len(term.operands) != 2:
-        if isinstance(term, Apply) and term.operator == "and":
-            limits = [_limit_of(operand, batch) for operand in term.operands]
-            known = [limit for limit in limits if limit is not None]
-            return min(known) if len(known) == len(limits) else None
-        return None
-    left, right = term.operands
-    operator = term.operator
-    if isinstance(right, Simulated):
-        left, right, operator = right, left, _TURNED[operator]
-    if not isinstance(left, Simulated) or not isinstance(right, Constant) or not isinstance(right.value, int):
-        return None
-    if left.name == "step_time" and operator in ("<=", "<"):
-        return right.value - (operator == "<")
-    if left.name == "throughput" and operator in (">=", ">") and right.value > 0:
-        exact, rest = divmod(batch * TICKS_PER_SECOND, right.value)
-        return exact - int(operator == ">" and rest == 0)
-    return None
+    limits = metric_limits(parameter_set)
+    if is_inference(parameter_set):
+        return ANY_TIME if limits else NO_LIMIT
+    return min(limits.values(), default=NO_LIMIT)

@@ -1,4 +1,4 @@
-"""Objectives: step time, possibly multiplied by a structural amount. Values are exact integers."""
+"""Objectives: a simulated time, possibly multiplied by a structural amount. Values are exact integers."""
 
 from __future__ import annotations
 
@@ -8,9 +8,11 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
+from cosmic_opt.catalog.job_kinds import INFERENCE, PER_NPU, THROUGHPUT
 from cosmic_opt.errors import SpecError, nearest
 from cosmic_opt.psa.parameter_set import DesignBatch, ParameterSet
 from cosmic_opt.psa.quantity import Quantity
+from cosmic_opt.simulation.calibrated.servers import TOKENS
 from cosmic_opt.units import TICKS_PER_SECOND, Unit
 
 IntArray = NDArray[np.int64]
@@ -20,12 +22,14 @@ IntArray = NDArray[np.int64]
 class Objective:
     """Minimise `step_ticks · amount`, where the amount is 1 or a sum of terms of one quantity.
 
-    `throughput` is maximised by minimising the step, since the batch is given; `samples` is then the batch.
+    A rate is maximised by minimising the time of so many `samples`: of a training
+    step, which has a given batch, or of a thousand output tokens of a server.
     """
 
     name: str
     amount: Quantity | None = None
     samples: int | None = None
+    samples_unit: str = "sequences/s"
 
     def amounts(self, batch: DesignBatch) -> IntArray:
         """Return the amount of each design, in base units."""
@@ -38,7 +42,7 @@ class Objective:
         return np.asarray(step_ticks.astype(object) * amounts.astype(object))
 
     def show(self, value: int) -> float:
-        """Return a value in seconds, times GB/s or dollars; throughput in sequences per second."""
+        """Return a value in seconds, times GB/s or dollars; a rate in samples per second (and NPU)."""
         if self.samples is not None:
             return self.samples * TICKS_PER_SECOND / value
         scale = {Unit.BYTES_PER_S: 10**9}.get(self.amount.unit, 1) if self.amount is not None else 1
@@ -48,7 +52,7 @@ class Objective:
     def unit(self) -> str:
         """The unit of `show`."""
         if self.samples is not None:
-            return "sequences/s"
+            return self.samples_unit
         if self.amount is None:
             return "s"
         return {Unit.BYTES_PER_S: "s GB/s", Unit.DOLLARS: "s $"}.get(self.amount.unit, "s")
@@ -60,15 +64,38 @@ def objective_of(name: str, parameter_set: ParameterSet) -> Objective:
     Raises:
         SpecError: the quantity it multiplies does not exist here (a system without prices has no cost).
     """
+    if is_inference(parameter_set):
+        return _serving(name, parameter_set)
     if name == "step_time":
         return Objective(name)
-    if name == "throughput":
+    if name == THROUGHPUT:
         return Objective(name, samples=int(parameter_set.data["global_batch"]))
     _, _, factor = name.partition(" * ")
     amount = parameter_set.quantities.get(factor)
     if not isinstance(amount, Quantity):
         raise SpecError(f"the objective {name!r} needs {factor!r}", hint=nearest(factor, parameter_set.quantities))
     return Objective(name, amount)
+
+
+def is_inference(parameter_set: ParameterSet) -> bool:
+    """Tell whether the problem is one of serving a model."""
+    return parameter_set.quantities.keys() >= INFERENCE.simulated.keys()
+
+
+def samples_of(parameter_set: ParameterSet) -> int:
+    """Return what a scored time is of: sequences of a training step, or output tokens of a server."""
+    return TOKENS if is_inference(parameter_set) else int(parameter_set.data["global_batch"])
+
+
+def _serving(name: str, parameter_set: ParameterSet) -> Objective:
+    samples = samples_of(parameter_set)
+    if name == THROUGHPUT:
+        return Objective(name, samples=samples, samples_unit="tokens/s")
+    if name == PER_NPU:
+        return Objective(name, samples=samples, samples_unit="tokens/s per NPU")
+    if name not in INFERENCE.simulated:
+        raise SpecError(f"unknown objective {name!r}", hint=nearest(name, INFERENCE.objectives))
+    return Objective(name)
 
 
 def quantity_values(quantity: Quantity, batch: DesignBatch) -> IntArray:

@@ -8,35 +8,45 @@ import numpy as np
 from numpy.typing import NDArray
 
 from cosmic_opt.catalog.bind import BoundInstance
+from cosmic_opt.catalog.served import Serving
 from cosmic_opt.errors import InfeasibleError, SpecError
 from cosmic_opt.psa.evaluate import holds
 from cosmic_opt.psa.parameter_set import Column, DesignBatch
+from cosmic_opt.search.metric_limits import metric_limits
 from cosmic_opt.search.objective import Objective
 from cosmic_opt.simulation.analytical.simulator import AnalyticalSimulator, Evaluation
+from cosmic_opt.simulation.calibrated.serving_simulator import ServingSimulator
 from cosmic_opt.simulation.calibrated.simulator import CATEGORIES, CalibratedSimulator
 
 IntArray = NDArray[np.int64]
 
 
 StepSimulator = AnalyticalSimulator | CalibratedSimulator
+Simulator = StepSimulator | ServingSimulator
 
 
-def simulator_of(instance: BoundInstance) -> StepSimulator:
+def simulator_of(instance: BoundInstance) -> Simulator:
     """Return the simulator of a bound instance, ready for what its columns can hold.
 
-    An instance that names a software stack is scored by the calibrated model, any other by the analytical one.
+    An instance that names a software stack is scored by the calibrated model, any other by the analytical one. That of
+    a served model scores the metric of the objective, and enforces every rule on a simulated quantity.
     """
     parameter_set = instance.parameter_set
     columns = parameter_set.columns
     constants = {name: value for name, value in parameter_set.data.items() if name not in parameter_set.positions}
     domains = {column.name: column.values for column in columns if len(column.values) > 1}
     constants |= {column.name: column.values[0] for column in columns if len(column.values) == 1}
+    if isinstance(instance.calibrated, Serving):
+        metric, limits = instance.objective, metric_limits(parameter_set)
+        return ServingSimulator(
+            instance.calibrated, instance.dimensions, constants, domains, metric=metric, limits=limits
+        )
     if instance.calibrated is not None:
         return CalibratedSimulator(instance.calibrated, instance.dimensions, constants, domains)
     return AnalyticalSimulator(instance.workload, instance.job, instance.npu, instance.dimensions, constants, domains)
 
 
-def analytical_of(simulator: StepSimulator) -> AnalyticalSimulator:
+def analytical_of(simulator: Simulator) -> AnalyticalSimulator:
     """Return the simulator if its step decomposes by network dimension.
 
     Raises:
@@ -45,8 +55,8 @@ def analytical_of(simulator: StepSimulator) -> AnalyticalSimulator:
     if isinstance(simulator, AnalyticalSimulator):
         return simulator
     raise SpecError(
-        "this works on the analytical simulator only, and the instance names a software stack",
-        hint="take an instance without 'stack', or use count, simulate, solve, what-if, sweep, pareto",
+        "this works on the analytical simulator only, and the instance names a software stack or an engine",
+        hint="take an instance without 'stack' or 'engine', or use count, simulate, solve, what-if, sweep, pareto",
     )
 
 
@@ -81,7 +91,7 @@ class Scores:
 class Scorer:
     """Scores batches of one problem; counts nothing, keeps nothing."""
 
-    simulator: StepSimulator
+    simulator: Simulator
     objective: Objective
 
     @property

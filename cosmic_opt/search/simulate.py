@@ -2,9 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import dataclass
-
 import numpy as np
 
 from cosmic_opt.catalog.bind import BoundInstance
@@ -13,9 +10,11 @@ from cosmic_opt.psa.evaluate import holds
 from cosmic_opt.psa.parameter_set import Constraint, DesignBatch
 from cosmic_opt.psa.quantity import Quantity
 from cosmic_opt.search.objective import quantity_values
+from cosmic_opt.search.report import Report
 from cosmic_opt.search.score import simulator_of
+from cosmic_opt.search.serving_report import serving_report
 from cosmic_opt.simulation.analytical.simulator import Evaluation
-from cosmic_opt.simulation.calibrated.predict import Prediction
+from cosmic_opt.simulation.calibrated.serving_simulator import ServingSimulator
 from cosmic_opt.simulation.calibrated.simulator import CalibratedSimulator
 from cosmic_opt.units import TICKS_PER_SECOND
 from cosmic_opt.workloads.framework_memory import framework_memory
@@ -23,23 +22,7 @@ from cosmic_opt.workloads.knobs import DEFAULTS, knob_names
 from cosmic_opt.workloads.memory import Designs, MemoryBreakdown, memory_per_npu
 from cosmic_opt.workloads.training import training_job
 
-
-@dataclass(frozen=True)
-class Report:
-    """One feasible design, scored.
-
-    `terms_s` sums to `metrics["step_time_s"]` (exactly, in ticks); `hidden_s` is communication behind compute and
-    not part of the sum. `memory` is the faithful footprint; `quantities` are the structural ones of the problem.
-    `prediction` says how sure a calibrated step is.
-    """
-
-    metrics: Mapping[str, float | int | None]
-    terms_s: Mapping[str, float]
-    hidden_s: Mapping[str, float]
-    bottleneck: str
-    memory: MemoryBreakdown
-    quantities: Mapping[str, int]
-    prediction: Prediction | None = None
+__all__ = ["Report", "report", "violations"]
 
 
 def violations(batch: DesignBatch) -> list[Constraint]:
@@ -58,13 +41,15 @@ def report(instance: BoundInstance, design: DesignBatch, *, scored: Evaluation |
     simulator = simulator_of(instance)
     columns = design.value_columns()
     evaluation = simulator.evaluate(columns) if scored is None else scored
-    terms = {name: int(ticks) for name, ticks in zip(simulator.terms, evaluation.terms[0], strict=True)}
-    assert sum(terms.values()) == int(evaluation.step_ticks[0]), "the breakdown adds up"
     quantities = {
         name: int(quantity_values(quantity, design)[0])
         for name, quantity in instance.parameter_set.quantities.items()
         if isinstance(quantity, Quantity)
     }
+    if isinstance(simulator, ServingSimulator):
+        return serving_report(simulator.serving, simulator, design, quantities)
+    terms = {name: int(ticks) for name, ticks in zip(simulator.terms, evaluation.terms[0], strict=True)}
+    assert sum(terms.values()) == int(evaluation.step_ticks[0]), "the breakdown adds up"
     rates = simulator.rates_of(evaluation.step_ticks, int(instance.data["npus"]))
     metrics: dict[str, float | int | None] = {
         "step_time_s": float(rates.step_time_s[0]),
@@ -95,7 +80,7 @@ def report(instance: BoundInstance, design: DesignBatch, *, scored: Evaluation |
 
 
 def _faithful_memory(instance: BoundInstance, design: DesignBatch) -> MemoryBreakdown:
-    if instance.calibrated is not None:
+    if isinstance(instance.calibrated, Calibrated):
         return _framework_memory(instance, instance.calibrated, design)
     job = training_job(instance.workload, {**instance.data, **instance.job})
     values = design.value_columns()

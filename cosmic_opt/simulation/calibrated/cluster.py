@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Mapping
 from dataclasses import replace
 
 from cosmic_opt.catalog.calibrated import Calibrated
 from cosmic_opt.simulation.calibrated.job import TrainingSetup, shares_nics
 from cosmic_opt.system.hardware import Device
+from cosmic_opt.system.scale_up import scale_up
 from cosmic_opt.workloads.stack import CONTEXT_EXCHANGES, GRADIENT_OVERLAPS, TENSOR_OVERLAPS
 
 JOB_WIDE: Mapping[str, tuple[str, ...]] = {
@@ -24,14 +24,12 @@ CLUSTER = ("topology", "npus_per_dim", "bandwidth")
 def setup_of(calibrated: Calibrated, dimensions: int, values: Mapping[str, int | str]) -> TrainingSetup:
     """Return the job of a problem; `values` hold its numbers and job-wide knobs by name, in base units.
 
-    The innermost dimension is the scale-up domain; rings of equal bandwidth around it belong to the same torus. The
-    dimension outside it gives the rate of a GPU's network card.
+    The dimension outside the scale-up domain gives the rate of a GPU's network card.
     """
-    domain = _domain(dimensions, values)
-    link = sum(int(values[f"bandwidth[{d}]"]) for d in range(domain))
-    device = _linked(calibrated.device, float(link))
+    domain = scale_up(dimensions, values)
+    device = linked(calibrated.device, domain.link_bytes_per_s)
     assert device.fabric is not None, "catalog.calibrated checks it"
-    nic = float(values[f"bandwidth[{domain}]"]) if domain < dimensions else device.fabric.nic_bytes_per_s
+    nic = device.fabric.nic_bytes_per_s if domain.nic_bytes_per_s is None else domain.nic_bytes_per_s
     chosen = {knob: str(values[knob]) for knob in JOB_WIDE if knob in values}
     experts = calibrated.model.experts
     return TrainingSetup(
@@ -41,7 +39,7 @@ def setup_of(calibrated: Calibrated, dimensions: int, values: Mapping[str, int |
         recipe=calibrated.recipe,
         sequence=int(values["seq"]),
         global_batch=int(values["global_batch"]),
-        gpus_per_node=math.prod(int(values[f"npus_per_dim[{d}]"]) for d in range(domain)),
+        gpus_per_node=domain.npus,
         nic_bytes_per_s=nic,
         shared_nics=shares_nics(device, nic),
         sequence_parallel=bool(values["sequence_parallel"]),
@@ -52,20 +50,7 @@ def setup_of(calibrated: Calibrated, dimensions: int, values: Mapping[str, int |
     )
 
 
-def _domain(dimensions: int, values: Mapping[str, int | str]) -> int:
-    """Return how many dimensions, from the innermost, make the scale-up domain."""
-    first = values["topology[0]"], values["bandwidth[0]"]
-    count = 1
-    while (
-        first[0] == "ring"
-        and count < dimensions
-        and (values[f"topology[{count}]"], values[f"bandwidth[{count}]"]) == first
-    ):
-        count += 1
-    return count
-
-
-def _linked(device: Device, link_bytes_per_s: float) -> Device:
+def linked(device: Device, link_bytes_per_s: float) -> Device:
     """Return the device with the system's own links; shares of them stay as measured."""
     assert device.fabric is not None, "catalog.calibrated checks it"
     return replace(device, fabric=replace(device.fabric, link_bytes_per_s=link_bytes_per_s))

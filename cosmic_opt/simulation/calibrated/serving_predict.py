@@ -10,7 +10,7 @@ import numpy as np
 from cosmic_opt.errors import SpecError
 from cosmic_opt.simulation.calibrated.prefill import prefill_terms
 from cosmic_opt.simulation.calibrated.serving import batch_terms, saturated
-from cosmic_opt.simulation.calibrated.serving_job import ServingDesigns, ServingSetup, Terms
+from cosmic_opt.simulation.calibrated.serving_job import FloatArray, ServingDesigns, ServingSetup, Terms
 from cosmic_opt.workloads.kv_cache import (
     BINARY_GB,
     cache_capacity_bytes,
@@ -63,7 +63,7 @@ def predict_batch(
     Raises:
         SpecError: `designs` holds more than one design.
     """
-    return _prediction(setup, designs, requests, accuracy, batch_terms(setup, designs, requests))
+    return prediction_of(setup, designs, requests, accuracy, batch_terms(setup, designs, requests))
 
 
 def predict_prefill(
@@ -74,7 +74,7 @@ def predict_prefill(
     Raises:
         SpecError: `designs` holds more than one design.
     """
-    return _prediction(setup, designs, requests, accuracy, prefill_terms(setup, designs, requests.prompt))
+    return prediction_of(setup, designs, requests, accuracy, prefill_terms(setup, designs, requests.prompt))
 
 
 def predict_saturated(
@@ -88,7 +88,7 @@ def predict_saturated(
     state = saturated(setup, designs, requests)
     if np.any(state.batch < 1):
         raise SpecError("no sequence fits beside the weights", hint="use more GPUs, or fewer bytes per weight")
-    return _prediction(setup, designs.with_batch(state.batch), requests, accuracy, state.terms)
+    return prediction_of(setup, designs.with_batch(state.batch), requests, accuracy, state.terms)
 
 
 def accuracy_group(setup: ServingSetup) -> str:
@@ -96,9 +96,23 @@ def accuracy_group(setup: ServingSetup) -> str:
     return f"{setup.engine.name} {setup.device.name}"
 
 
-def _prediction(
-    setup: ServingSetup, designs: ServingDesigns, requests: Requests, accuracy: Accuracy, terms: Terms
+def prediction_of(
+    setup: ServingSetup,
+    designs: ServingDesigns,
+    requests: Requests,
+    accuracy: Accuracy,
+    terms: Terms,
+    *,
+    gpus: FloatArray | None = None,
+    more: tuple[str, ...] = (),
 ) -> ServingPrediction:
+    """Return how sure any time of one design is, given by term.
+
+    `gpus` are those of the whole server where `designs` are a part of it; `more` is what else it extrapolates.
+
+    Raises:
+        SpecError: `designs` holds more than one design.
+    """
     if designs.tp.size != 1:
         raise SpecError(f"{designs.tp.size} designs, expected one", hint="batch_terms and saturated take many designs")
     shares = {name: float(value[0]) for name, value in terms.items()}
@@ -112,7 +126,10 @@ def _prediction(
         group=group,
         hidden_input=_hidden_input(shares),
         interval=(seconds / (1 + p90), seconds / max(1 - p90, 0.1)),
-        extrapolates=_extrapolates(setup, designs, requests, accuracy),
+        extrapolates=(
+            *_extrapolates(setup, designs, requests, accuracy, designs.gpus if gpus is None else gpus),
+            *more,
+        ),
     )
 
 
@@ -122,12 +139,12 @@ def _hidden_input(terms: Mapping[str, float]) -> str:
 
 
 def _extrapolates(
-    setup: ServingSetup, designs: ServingDesigns, requests: Requests, accuracy: Accuracy
+    setup: ServingSetup, designs: ServingDesigns, requests: Requests, accuracy: Accuracy, gpus: FloatArray
 ) -> tuple[str, ...]:
     found = [f"{part} constants of {setup.device.name} are another device's" for part in setup.device.extrapolates]
     if setup.device.name not in accuracy.devices:
         found.append(f"no measured inference on {setup.device.name}")
-    if np.any(designs.gpus > accuracy.most_gpus):
+    if np.any(gpus > accuracy.most_gpus):
         found.append(f"more than {accuracy.most_gpus:,} GPUs")
     if requests.prompt + requests.output > accuracy.most_tokens:
         found.append(f"contexts longer than {accuracy.most_tokens:,} tokens")

@@ -296,7 +296,7 @@ HOSTILE = {
     "missing file": (INSTANCE, "parts/workload.yaml", "gone.yaml", INSTANCE, "there is no file 'gone.yaml'"),
     "wrong kind of file": (INSTANCE, "parts/workload.yaml", "parts/device.yaml", "parts/device.yaml", "this is a"),
     "other kind of workload": ("parts/workload.yaml", "transformer", "dlrm", "parts/workload.yaml", "unknown kind"),
-    "other kind of job": (INSTANCE, "training", "inference", INSTANCE, "unknown kind of job 'inference'"),
+    "other kind of job": (INSTANCE, "training", "dreaming", INSTANCE, "unknown kind of job 'dreaming'"),
     "no batch": (INSTANCE, ", global_batch: 64", "", INSTANCE, "the job gives no global_batch"),
     "batch of zero": (INSTANCE, "global_batch: 64", "global_batch: 0", INSTANCE, "global_batch = 0 is out of range"),
     "batch as a list": (INSTANCE, "global_batch: 64", "global_batch: [64]", INSTANCE, "expected a number"),

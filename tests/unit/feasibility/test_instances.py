@@ -8,6 +8,7 @@ import pytest
 from cosmic_opt.catalog.bind import bind
 from cosmic_opt.catalog.edits import Edits
 from cosmic_opt.catalog.instance_file import load_instance
+from cosmic_opt.catalog.job_kinds import INFERENCE
 from cosmic_opt.catalog.store import instance_names
 from cosmic_opt.feasibility.feasible_set import feasible_set
 from cosmic_opt.ir.lower import lower
@@ -100,6 +101,9 @@ def restricted(name: str) -> list[ParameterSet]:
                 scope="execution", fix=(*once, *flags, ("zero_stage", "1"), ("interleave", "1"), ("micro_batch", "1"))
             ),
         ]
+    elif load_instance(name).kind is INFERENCE:
+        pipelines = [knob for knob in load_instance(name).model.parameters if knob.endswith("pp")]
+        edits = [Edits(fix=tuple((knob, "1") for knob in pipelines))]
     elif name.startswith("cosmic/"):
         edits = [
             Edits(scope="workload"),

@@ -1,0 +1,56 @@
+"""The kinds of job an instance may have, and what each can be asked for."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from cosmic_opt.psa.quantity import SimulatedQuantity
+from cosmic_opt.units import Unit
+
+THROUGHPUT, PER_NPU = "throughput", "throughput_per_npu"
+
+
+@dataclass(frozen=True, slots=True)
+class JobKind:
+    """One kind of job.
+
+    Attributes:
+        software: Keys of an instance file that name the software which runs it.
+        objectives: What `--objective` may be; the first is the default.
+        simulated: Quantities only a simulator gives, by name.
+    """
+
+    name: str
+    software: tuple[str, ...]
+    objectives: tuple[str, ...]
+    simulated: Mapping[str, SimulatedQuantity]
+
+
+def _simulated(unit: Unit, **described: str) -> dict[str, SimulatedQuantity]:
+    return {name: SimulatedQuantity(name, unit, text) for name, text in described.items()}
+
+
+TRAINING = JobKind(
+    "training",
+    ("stack", "precision"),
+    ("step_time", "step_time * total_bandwidth", "step_time * network_cost", THROUGHPUT),
+    {
+        **_simulated(Unit.TIME, step_time="time of one optimizer step"),
+        **_simulated(Unit.NONE, throughput="sequences per second"),
+    },
+)
+LATENCIES = _simulated(
+    Unit.TIME,
+    first_token_time="from admission to the first token of an answer (TTFT without waiting)",
+    output_token_time="between two tokens of an answer (TPOT)",
+    batch_time="a batch that arrives at once, until its last answer",
+    cosmic_time="COSMIC's inference job: prefill, then a decode step per output token",
+)
+RATES = _simulated(
+    Unit.NONE, throughput="output tokens per second", throughput_per_npu="output tokens per second and NPU in use"
+)
+INFERENCE = JobKind("inference", ("engine", "precision"), (*RATES, *LATENCIES), {**LATENCIES, **RATES})
+KINDS: Mapping[str, JobKind] = {kind.name: kind for kind in (TRAINING, INFERENCE)}
+SOFTWARE = tuple(dict.fromkeys(key for kind in KINDS.values() for key in kind.software))
+SIMULATED = frozenset(name for kind in KINDS.values() for name in kind.simulated)

@@ -1,0 +1,50 @@
+"""What to type tomorrow: a served design as the options of its engine, one replica."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from cosmic_opt.catalog.served import Serving
+from cosmic_opt.psa.domain import Value
+from cosmic_opt.workloads.serving_quantities import KNOBS, knob_name, pools_of
+
+NARROW = 2
+"""Bytes of an element from which on nothing has to be said about its width."""
+
+
+def serving_options(serving: Serving, point: Mapping[str, Value]) -> list[str]:
+    """Return the options, one entry each; empty where the engine's are not known.
+
+    Those of two pools follow the pool's name.
+    """
+    write = {"vllm": _vllm, "tensorrt-llm": _tensorrt}
+    own = [options for prefix, options in write.items() if serving.engine.name.startswith(prefix)]
+    found: list[str] = []
+    for pool in pools_of(point) if own else ():
+        knobs = {knob: int(point.get(knob_name(pool, knob), 1)) for knob in KNOBS}
+        found += [f"{pool}:"] if pool else []
+        found += own[0](serving, knobs)
+    return found
+
+
+def _vllm(serving: Serving, knobs: Mapping[str, int]) -> list[str]:
+    """Arguments of `vllm serve` (vllm/engine/arg_utils.py); its data parallel ranks are groups that share experts."""
+    sizes = {
+        "--tensor-parallel-size": knobs["tp"],
+        "--pipeline-parallel-size": knobs["pp"],
+        "--data-parallel-size": knobs["ep"],
+    }
+    found = [f"{option} {size}" for option, size in sizes.items() if size > 1]
+    found += ["--enable-expert-parallel"] if knobs["ep"] > 1 else []
+    found.append(f"--max-num-seqs {-(-knobs['batch'] // knobs['ep'])}")
+    numbers = serving.numbers
+    found += [f"--quantization {numbers.compute}"] if numbers.compute == "fp8" else []
+    return found + (["--kv-cache-dtype fp8"] if numbers.cache_bytes < NARROW else [])
+
+
+def _tensorrt(serving: Serving, knobs: Mapping[str, int]) -> list[str]:
+    """Arguments of `trtllm-serve` (tensorrt_llm/commands/serve.py); the checkpoint has the precision."""
+    sizes = {"--tp_size": knobs["tp"] * knobs["ep"], "--pp_size": knobs["pp"], "--ep_size": knobs["ep"]}
+    found = [f"{option} {size}" for option, size in sizes.items() if size > 1]
+    found.append(f"--max_batch_size {-(-knobs['batch'] // knobs['ep'])}")
+    return [*found, f"--kv_cache_free_gpu_memory_fraction {serving.engine.memory.share}"]
