@@ -19,7 +19,9 @@ from cosmic_opt.workloads.footprint import footprint
 from tests.unit.simulation.calibrated.jobs import GPT_175B, LLAMA_8B, LLAMA_405B, QWEN_30B, setup
 
 POWERS = st.integers(0, 3).map(lambda exponent: 2**exponent)
-STACKS = st.sampled_from(["megatron-2021", "fsdp-2023", "megatron-te-2025", "megatron-te-2026", "torchtitan-2025"])
+STACKS = st.sampled_from(
+    ["megatron-2021", "fsdp-2023", "megatron-te-2025", "megatron-te-2026", "torchtitan-2025", "maxtext-2025"]
+)
 MODELS = st.sampled_from([LLAMA_8B, QWEN_30B])
 EXAMPLES = settings(derandomize=True, deadline=None, max_examples=30)
 
