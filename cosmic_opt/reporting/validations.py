@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import asdict
 
-from cosmic_opt.analysis.validation import Errors, GroupErrors, ValidationReport, ValidationRow
+from cosmic_opt.analysis.validation import Errors, GroupErrors, RankGroup, ValidationReport, ValidationRow
 from cosmic_opt.reporting.numbers import exact, table
 
 SHOWN = 15
@@ -21,7 +21,7 @@ def validation_keys(report: ValidationReport) -> dict[str, object]:
 
 
 def validation_text(report: ValidationReport) -> str:
-    """Return the summary, errors by group, the worst rows, and how many have no prediction and why."""
+    """Return the summary, errors by group, ranks, the worst rows, and how many have no prediction and why."""
     summary = report.summary
     lines = [
         f"{summary.format}: {exact(summary.rows)} rows, {exact(summary.predicted)} predicted, "
@@ -32,8 +32,8 @@ def validation_text(report: ValidationReport) -> str:
             f"absolute relative error: median {_error(summary.median_error)}, "
             f"90th percentile {_error(summary.p90_error)}, worst {_error(summary.worst_error)}"
         )
-    lines += _groups(summary.groups)
-    wrong = [row for row in report.rows if row.error]
+    lines += _groups(summary.groups) + _ranks(summary.ranks)
+    wrong = [row for row in report.rows if row.counted_error]
     wrong.sort(key=lambda row: -abs(row.error or 0))
     if wrong:
         rows = [(row.id, _number(row.predicted), _number(row.measured), _error(row.error)) for row in wrong[:SHOWN]]
@@ -65,6 +65,24 @@ def _error_cells(errors: Errors | None) -> tuple[str, str, str]:
         return "-", "-", "-"
     percents = f"{100 * errors.signed:+.1f} / {100 * errors.absolute:.1f} / {100 * errors.p90:.1f}"
     return exact(errors.rows), percents, "-" if errors.rank is None else f"{errors.rank:.3f}"
+
+
+def _ranks(ranks: Sequence[RankGroup]) -> list[str]:
+    """Return one table: the correlation of each group, an engine a column."""
+    if not ranks:
+        return []
+    engines = list(dict.fromkeys(group.engine for group in ranks))
+    rows = list[tuple[str, ...]]()
+    for name in dict.fromkeys(group.group for group in ranks):
+        found = {group.engine: group for group in ranks if group.group == name}
+        most = max(group.rows for group in found.values())
+        rows.append((name, exact(most), *(_rank(found.get(engine)) for engine in engines)))
+    header = ("order, Spearman's correlation", "rows", *engines)
+    return ["", table(header, rows[:SHOWN], right=tuple(range(1, len(header))))]
+
+
+def _rank(group: RankGroup | None) -> str:
+    return "-" if group is None or group.rank is None else f"{group.rank:.3f}"
 
 
 def _unpredicted(rows: tuple[ValidationRow, ...]) -> list[str]:

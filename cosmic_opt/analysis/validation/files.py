@@ -13,11 +13,14 @@ from cosmic_opt.analysis.astra_sim_rows import Prediction, Row, predict_collecti
 from cosmic_opt.analysis.validation.kinds import ROW_KINDS, Outcome
 from cosmic_opt.analysis.validation.report import Facts, ValidationReport, ValidationRow, scale_of, summarise
 from cosmic_opt.analysis.validation.themis import predict_themis, themis_rows
+from cosmic_opt.analysis.validation.themis_bars import bar_rows, predict_bar
 from cosmic_opt.catalog.store import data_root
 from cosmic_opt.errors import CosmicError, SpecError, Where, nearest
 
 NOT_PREDICTED = "not predicted by this version"
 SOURCE = Where("--source")
+POINTS, BARS = "all_reduce_time_us", "end_to_end_breakdown"
+"""What a file of Themis' figures has."""
 Predict = Callable[[Row, float | None], Prediction]
 """Maps a row and what was measured to a prediction and a note."""
 
@@ -61,12 +64,24 @@ def validate(data: object, *, where: Where | None = None, traces: Path | None = 
     Raises:
         SpecError: `data` is not in a known format.
     """
+    if isinstance(data, dict) and (POINTS in data or BARS in data):
+        return _themis(data, traces)
     name, records, predict = _recognise(data, where, traces)
     if predict is None:
         rows = tuple(_measured_row(record, index) for index, record in enumerate(records))
         return ValidationReport(rows, summarise(_kinds(records) or name, rows))
     rows = tuple(_row(record, index, predict) for index, record in enumerate(records))
     return ValidationReport(rows, summarise(name, rows))
+
+
+def _themis(data: Row, tables: Path | None) -> ValidationReport:
+    """Return the report on figures 8 (points) and 12 (bars) of Themis."""
+    points = themis_rows(data[POINTS]) if POINTS in data else []
+    bars = bar_rows(data[BARS]) if BARS in data else []
+    rows = tuple(_row(record, index, predict_themis) for index, record in enumerate(points))
+    predict = partial(predict_bar, tables=tables)
+    rows += tuple(_outcome_row(record, index, predict, facts=False) for index, record in enumerate(bars))
+    return ValidationReport(rows, summarise("themis", rows))
 
 
 def _read(path: Path) -> object:
@@ -109,8 +124,6 @@ def _recognise(data: object, where: Where | None, traces: Path | None) -> tuple[
             return "astrasim_collectives", data["cases"], predict_collective
         if isinstance(data.get("rows"), list):
             return "rows", data["rows"], None
-        if "all_reduce_time_us" in data:
-            return "themis", themis_rows(data["all_reduce_time_us"]), predict_themis
     if isinstance(data, list) and data and all(isinstance(record, dict) for record in data):
         return "rows", data, None
     raise SpecError(
@@ -132,17 +145,31 @@ def _kind(record: Row) -> str | None:
 
 def _measured_row(record: object, index: int) -> ValidationRow:
     """Return a row of measurements, predicted by its kind."""
+    kind = _kind(record) if isinstance(record, dict) else None
+    return _outcome_row(record, index, None if kind is None else ROW_KINDS.get(kind).predict)
+
+
+def _outcome_row(
+    record: object, index: int, predict: Callable[[Row], Outcome] | None, *, facts: bool = True
+) -> ValidationRow:
     if not isinstance(record, dict):
         return ValidationRow(f"row {index}", None, None, None, "the row is not an object")
-    name, measured, kind = str(record.get("id", f"row {index}")), _measured(record), _kind(record)
-    if kind is None:
+    name, measured = _id(record, index), _measured(record)
+    if predict is None:
         return ValidationRow(name, None, measured, None, NOT_PREDICTED)
     try:
-        outcome = ROW_KINDS.get(kind).predict(record)
+        outcome = predict(record)
     except CosmicError as refusal:
         return ValidationRow(name, None, measured, None, f"the row cannot be predicted: {refusal.message}")
     error = _error(outcome.predicted, measured)
-    return ValidationRow(name, outcome.predicted, measured, error, outcome.note, _facts(record, outcome))
+    counted = facts and (outcome.ranked is None or outcome.ranked.absolute)
+    row_facts = _facts(record, outcome) if counted else None
+    return ValidationRow(name, outcome.predicted, measured, error, outcome.note, row_facts, outcome.ranked)
+
+
+def _id(record: Row, index: int) -> str:
+    """Return the id of a row; a logged run without one is named by its file."""
+    return str(record.get("id", f"{record['file']}/{index}" if "file" in record else f"row {index}"))
 
 
 def _error(predicted: float | None, measured: float | None) -> float | None:

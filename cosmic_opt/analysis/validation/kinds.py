@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from cosmic_opt._registry import Registry
+from cosmic_opt.analysis.validation.report import Ranked
 from cosmic_opt.errors import SpecError
 
 Row = Mapping[str, Any]
@@ -20,7 +21,8 @@ class Outcome:
     """What is predicted for a row, in the unit of its own value, and how the row is counted.
 
     `group` is what the row measures ("gemm", "all_reduce"), `gpu` the device it was read as, `gpus` how many.
-    A row is `primary` when its fields state all that a prediction needs; the rule reads fields, never errors.
+    A row is `primary` when its fields state all that a prediction needs; the rule reads fields, never errors. A row
+    that is `ranked` is compared by order.
     """
 
     predicted: float | None
@@ -29,6 +31,7 @@ class Outcome:
     gpu: str
     gpus: int
     primary: bool = True
+    ranked: Ranked | None = None
 
 
 @dataclass(frozen=True, slots=True)

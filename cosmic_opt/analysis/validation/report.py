@@ -16,6 +16,8 @@ RANKED_ROWS = 10
 """A rank correlation needs at least as many rows."""
 SCALES = ((1, "1 GPU"), (8, "2 to 8 GPUs"), (64, "9 to 64 GPUs"), (512, "65 to 512 GPUs"))
 LARGER = "more than 512 GPUs"
+COMPARED_ROWS = 3
+"""The order of two rows is no correlation."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,10 +34,26 @@ class Facts:
 
 
 @dataclass(frozen=True, slots=True)
+class Ranked:
+    """How a row is compared by order.
+
+    Attributes:
+        groups: The groups inside which it is ranked.
+        engines: What each simulator predicts, by name.
+        absolute: Whether its error counts, too; False where a reference is known up to its order only.
+    """
+
+    groups: tuple[str, ...]
+    engines: tuple[tuple[str, float], ...]
+    absolute: bool = True
+
+
+@dataclass(frozen=True, slots=True)
 class ValidationRow:
     """One row: `error` is (predicted - measured) / measured; None where either is missing or measured is 0.
 
-    Numbers have the unit of the file's own rows (ASTRA-sim: ns). `facts` is None for formats without groups.
+    Numbers have the unit of the file's own rows (ASTRA-sim: ns). `facts` is None for formats without groups, `ranked`
+    for rows whose order is not compared.
     """
 
     id: str
@@ -44,6 +62,17 @@ class ValidationRow:
     error: float | None
     note: str | None
     facts: Facts | None = None
+    ranked: Ranked | None = None
+
+    @property
+    def counts(self) -> bool:
+        """Whether the error counts among others."""
+        return self.ranked is None or self.ranked.absolute
+
+    @property
+    def counted_error(self) -> float | None:
+        """The error, None where it does not count."""
+        return self.error if self.counts else None
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,6 +101,19 @@ class GroupErrors:
 
 
 @dataclass(frozen=True, slots=True)
+class RankGroup:
+    """Spearman's correlation of what an engine predicts and what is measured, over the rows of a group.
+
+    `rank` is None below three rows, or where all are equal.
+    """
+
+    group: str
+    engine: str
+    rows: int
+    rank: float | None
+
+
+@dataclass(frozen=True, slots=True)
 class ValidationSummary:
     """Counts, and absolute relative errors of the rows that have one; None when there is no such row."""
 
@@ -83,6 +125,7 @@ class ValidationSummary:
     p90_error: float | None
     worst_error: float | None
     groups: tuple[GroupErrors, ...] = ()
+    ranks: tuple[RankGroup, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -100,7 +143,7 @@ def scale_of(gpus: int) -> str:
 
 def summarise(name: str, rows: Sequence[ValidationRow]) -> ValidationSummary:
     """Return the counts and errors of rows."""
-    errors = sorted(abs(row.error) for row in rows if row.error is not None)
+    errors = sorted(abs(row.counted_error) for row in rows if row.counted_error is not None)
 
     def quantile(share: float) -> float | None:
         return errors[max(0, math.ceil(share * len(errors)) - 1)] if errors else None
@@ -109,11 +152,27 @@ def summarise(name: str, rows: Sequence[ValidationRow]) -> ValidationSummary:
         format=name,
         rows=len(rows),
         predicted=sum(row.predicted is not None for row in rows),
-        exact=sum(row.predicted is not None and row.predicted == row.measured for row in rows),
+        exact=sum(row.counts and row.predicted is not None and row.predicted == row.measured for row in rows),
         median_error=quantile(0.5),
         p90_error=quantile(0.9),
         worst_error=quantile(1.0),
         groups=tuple(_groups([row for row in rows if row.facts is not None and row.error is not None])),
+        ranks=_rank_groups(rows),
+    )
+
+
+def _rank_groups(rows: Sequence[ValidationRow]) -> tuple[RankGroup, ...]:
+    """Return the correlation of every group and engine, in the order in which rows name them."""
+    pairs: dict[tuple[str, str], list[tuple[float, float]]] = {}
+    for row in rows:
+        if row.ranked is None or row.measured is None:
+            continue
+        for group in row.ranked.groups:
+            for engine, predicted in row.ranked.engines:
+                pairs.setdefault((group, engine), []).append((predicted, row.measured))
+    return tuple(
+        RankGroup(group, engine, len(found), _correlation(found) if len(found) >= COMPARED_ROWS else None)
+        for (group, engine), found in pairs.items()
     )
 
 
@@ -163,8 +222,11 @@ def _rank(rows: Sequence[ValidationRow]) -> float | None:
         for row in rows
         if row.facts is not None and row.facts.metric == metric and row.error is not None
     ]
-    if len(pairs) < RANKED_ROWS:
-        return None
+    return _correlation(pairs) if len(pairs) >= RANKED_ROWS else None
+
+
+def _correlation(pairs: Sequence[tuple[float | None, float | None]]) -> float | None:
+    """Return Spearman's correlation of pairs; None where all of one side are equal."""
     predicted, measured = (_ranks(np.array(values, dtype=float)) for values in zip(*pairs, strict=True))
     if np.ptp(predicted) == 0 or np.ptp(measured) == 0:
         return None

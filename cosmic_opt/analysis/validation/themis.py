@@ -6,7 +6,7 @@ all-gathers, its simulator cuts a collective in 64 chunks (section 5), and its o
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from functools import cache
 from typing import Any
 
@@ -25,6 +25,8 @@ SCHEDULERS = {
 }
 """The figure's names: how chunks are led, and which a dimension serves first."""
 
+UNREADABLE = "unreadable"
+"""The key under which a row says why it cannot be read."""
 TIES = (
     "chunks that wait are served in the order planned without latencies: first come, first served; "
     "of chunks that come at one time the one that left its last dimension first"
@@ -33,19 +35,41 @@ TIES = (
 
 
 def themis_rows(figure: object) -> list[object]:
-    """Return one row per network, scheduler and size of the digitised figure; its value is in microseconds."""
-    if not isinstance(figure, dict) or not isinstance(figure.get("time_us"), dict):
-        return []
+    """Return one row per network, scheduler and size of the digitised figure; its value is in microseconds.
+
+    What is malformed becomes a row that says so (`UNREADABLE`).
+    """
+    times = figure.get("time_us") if isinstance(figure, dict) else None
+    sizes = figure.get("sizes_GB") if isinstance(figure, dict) else None
+    if not isinstance(times, dict) or not isinstance(sizes, list | tuple):
+        return [{"id": "all_reduce_time_us", UNREADABLE: "it has no 'time_us' by network, or no list 'sizes_GB'"}]
     rows = list[object]()
-    for topology, schedulers in figure["time_us"].items():
-        for scheduler, times in (schedulers if isinstance(schedulers, dict) else {}).items():
-            for size, time in zip(figure.get("sizes_GB") or [], times or [], strict=False):
-                rows.append({"id": f"{topology}/{scheduler}/{size}", "value": time})
+    for topology, schedulers in times.items():
+        if not isinstance(schedulers, dict):
+            rows.append({"id": topology, UNREADABLE: "its times are not given by scheduler"})
+            continue
+        for scheduler, column in schedulers.items():
+            rows += _column(f"{topology}/{scheduler}", column, sizes)
+    return rows
+
+
+def _column(name: str, times: object, sizes: Sequence[object]) -> list[object]:
+    if not isinstance(times, list | tuple):
+        return [{"id": name, UNREADABLE: "its times are not a list"}]
+    rows = list[object]()
+    for index in range(max(len(times), len(sizes))):
+        size = sizes[index] if index < len(sizes) else f"size {index}"
+        row: dict[str, object] = {"id": f"{name}/{size}", "value": times[index] if index < len(times) else None}
+        if index >= len(sizes):
+            row[UNREADABLE] = f"there are {len(times)} times and {len(sizes)} sizes"
+        rows.append(row)
     return rows
 
 
 def predict_themis(row: Mapping[str, Any], measured: float | None) -> tuple[float | None, str | None]:
     """Return the time of a row in microseconds, and a note."""
+    if UNREADABLE in row:
+        return None, f"the row cannot be read: {row[UNREADABLE]}"
     try:
         topology, scheduler, size = _parts(str(row["id"]))
         return _time_us(topology, scheduler, size), TIES if scheduler == "Themis+FIFO" else None

@@ -157,18 +157,20 @@ def test_rows_that_are_not_objects_are_listed() -> None:
 
 
 @pytest.mark.parametrize(
-    ("data", "name", "ids"),
+    ("data", "name", "ids", "note"),
     [
-        ({"rows": [{"id": "a", "value": 1.5}]}, "rows", ["a"]),
-        ([{"cycles_ns": 3}], "rows", ["row 0"]),
+        ({"rows": [{"id": "a", "value": 1.5}]}, "rows", ["a"], "not predicted by this version"),
+        ([{"cycles_ns": 3}], "cosmic_runs", ["row 0"], "the row cannot be predicted: 'workload' is None"),
     ],
 )
-def test_other_known_formats_are_listed_without_a_prediction(data: object, name: str, ids: list[str]) -> None:
+def test_rows_without_inputs_are_listed_without_a_prediction(
+    data: object, name: str, ids: list[str], note: str
+) -> None:
     report = validate(data)
     assert report.summary.format == name
     assert [row.id for row in report.rows] == ids
     assert {row.predicted for row in report.rows} == {None}
-    assert {row.note for row in report.rows} == {"not predicted by this version"}
+    assert {row.note for row in report.rows} == {note}
     assert all(row.measured for row in report.rows)
 
 
