@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
+from cosmic_opt.simulation.calibrated.communication import COLLECTIVES_PER_PASS
 from cosmic_opt.simulation.calibrated.job import FloatArray, TrainingDesigns, TrainingSetup
 from cosmic_opt.simulation.calibrated.layer import softmax_is_fused
 
@@ -21,13 +22,18 @@ def paced_s(device_s: FloatArray, host_s: FloatArray) -> FloatArray:
 
 
 def layer_host_s(setup: TrainingSetup, designs: TrainingDesigns) -> FloatArray:
-    """Return host seconds of one layer and micro-batch: its launches, and reading the routed token counts."""
+    """Return host seconds of one layer and micro-batch: its launches, and reading the routed token counts.
+
+    The collectives of tensor parallelism are launches as well.
+    """
     host = setup.stack.host
     forwards = 1 + designs.recompute.layers
     more_forward, more_backward = (
         np.where(softmax_is_fused(setup, designs), 0, more) for more in SEPARATE_SOFTMAX_LAUNCHES
     )
-    launches = forwards * (host.forward_launches + more_forward) + host.backward_launches + more_backward
+    collectives = np.where(designs.tp > 1, COLLECTIVES_PER_PASS, 0)
+    forward, backward = host.forward_launches + more_forward, host.backward_launches + more_backward
+    launches = forwards * (forward + collectives) + backward + collectives
     routed = np.zeros_like(designs.tp)
     if setup.model.experts is not None and not setup.fused_experts:
         routed = forwards * host.routed_forward_s + host.routed_backward_s

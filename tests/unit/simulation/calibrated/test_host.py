@@ -1,0 +1,45 @@
+"""Launches of one layer, counted."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from cosmic_opt.simulation.calibrated.host import layer_host_s
+from cosmic_opt.simulation.calibrated.job import Recompute, TrainingDesigns
+from tests.unit.simulation.calibrated.jobs import GPT_175B, QWEN_30B, setup
+
+OLD = setup(GPT_175B, stack="megatron-2021", recipe="fp16", device="a100-80", sequence=2048)
+LAUNCH_S = 33.5e-6
+
+
+def launches(job_designs: TrainingDesigns) -> float:
+    return float(layer_host_s(OLD, job_designs)[0] / LAUNCH_S)
+
+
+def test_a_layer_launches_24_kernels_forward_and_46_backward() -> None:
+    assert launches(TrainingDesigns.of()) == pytest.approx(24 + 46)
+    assert launches(TrainingDesigns.of(recompute=Recompute.of(1.0))) == pytest.approx(2 * 24 + 46)
+
+
+def test_collectives_of_tensor_parallelism_are_two_launches_a_pass() -> None:
+    full = Recompute.of(1.0)
+    assert launches(TrainingDesigns.of(tp=2, recompute=full)) == pytest.approx(2 * (24 + 2) + 46 + 2)
+
+
+def test_a_softmax_of_separate_kernels_is_four_launches_more_forward_and_five_backward() -> None:
+    one_row = TrainingDesigns.of(tp=96)  # one head: no multiple of four rows
+    assert launches(one_row) == pytest.approx(1.25 * (24 + 2 + 4 + 46 + 2 + 5))
+
+
+def test_a_group_that_fills_the_node_launches_slower() -> None:
+    part, whole = (launches(TrainingDesigns.of(tp=tp)) for tp in (4, 8))
+    assert whole == pytest.approx(1.25 * part)
+
+
+def test_reading_token_counts_stops_the_host_unless_experts_are_fused() -> None:
+    plain, fused = (
+        layer_host_s(setup(QWEN_30B, stack=stack, recipe="mxfp8"), TrainingDesigns.of())
+        for stack in ("megatron-te-2025", "megatron-te-2026")
+    )
+    assert np.all(plain - fused == pytest.approx(2.8e-3 + 5.0e-3))
