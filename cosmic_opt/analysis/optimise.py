@@ -1,28 +1,39 @@
-"""Minimise or maximise a structural amount (cost, bandwidth, memory, headroom): exact, with a proof."""
+"""Minimise or maximise an amount (cost, bandwidth, memory, headroom, the step itself): exact, with a proof.
+
+Where the objective or a rule is on a simulated quantity, the simulator tabulates the step over the columns that decide
+it, and the solvers read the table.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
+from fractions import Fraction
 
+import numpy as np
+
+from cosmic_opt.analysis.starts import best_start, codes_of, sampled
+from cosmic_opt.analysis.step_table import THROUGHPUT, StepTable, choices_of, obeyed, step_table, too_many_rows
 from cosmic_opt.catalog.bind import BoundInstance, bind
 from cosmic_opt.catalog.edits import Edits
 from cosmic_opt.catalog.instance_file import InstanceSpec
-from cosmic_opt.catalog.job_kinds import SIMULATED
 from cosmic_opt.errors import EngineDisagreement, SpecError, Where
 from cosmic_opt.ir.check import recheck
 from cosmic_opt.ir.lower import lower
 from cosmic_opt.ir.model import LoweredModel
 from cosmic_opt.ir.objective import LinearObjective, lower_objective
+from cosmic_opt.psa.domain import Value
 from cosmic_opt.psa.expr import Index, Name, Number, Operation, Syntax, children
 from cosmic_opt.psa.model_file import Rule
 from cosmic_opt.psa.parameter_set import DesignBatch
 from cosmic_opt.psa.parse import error_at, parse_rule
-from cosmic_opt.psa.term import LOGIC, RELATIONS, Apply, Term
-from cosmic_opt.solvers.base import Codes, Limits, SolveResult, SolveStatus, StopReason, objective_values
+from cosmic_opt.psa.quantity import SimulatedQuantity
+from cosmic_opt.psa.term import LOGIC, RELATIONS, Apply, Simulated, Term
+from cosmic_opt.search.score import kernel_columns, simulator_of
+from cosmic_opt.solvers.base import Codes, Limits, SolveResult, SolveStatus, StopReason, objective_values, proved_start
 from cosmic_opt.solvers.registry import choose_solver, load_solver
 from cosmic_opt.solvers.ties import least_code
-from cosmic_opt.units import Unit
+from cosmic_opt.units import TICKS_PER_SECOND, Unit
 
 _WHY = "the objective of optimise"
 
@@ -31,8 +42,10 @@ _WHY = "the objective of optimise"
 class Optimum:
     """The best design of an expression. `value` and `bound` are in base units of `unit`.
 
-    No feasible design has a value better than `bound`; None stands for no value or no bound. `design` has one row,
-    or none when nothing was found; among optima it is the one with the least code.
+    They are whole numbers, except of throughput (sequences per second): fractions. No feasible design has a value
+    better than `bound`, which is None when none exists; `value` is None when none was found. `design` has one row, or
+    none when nothing was found; among proved optima it is the one with the least code. `start` is the value of the
+    design that the solver began with, and `table_rows` the size of the table that stood for the simulator.
     """
 
     expression: str
@@ -42,15 +55,18 @@ class Optimum:
     status: SolveStatus
     stop: StopReason
     design: DesignBatch
-    value: int | None
-    bound: int | None
+    value: int | Fraction | None
+    bound: int | Fraction | None
+    start: int | Fraction | None = None
+    table_rows: int | None = None
 
     @property
     def gap(self) -> float | None:
-        """The distance from value to bound, relative to the value (to 1 where that is larger)."""
+        """The distance from value to bound, relative to the value (absolute where that is 0)."""
         if self.value is None or self.bound is None:
             return None
-        return abs(self.value - self.bound) / max(1, abs(self.value))
+        value, bound = Fraction(self.value), Fraction(self.bound)
+        return float(abs(value - bound) / (abs(value) or 1))
 
 
 def optimise(
@@ -61,32 +77,117 @@ def optimise(
     maximise: bool = False,
     solver: str | None = None,
     time_limit_s: float | None = None,
+    start: Sequence[Mapping[str, Value]] = (),
+    seed: int = 0,
 ) -> Optimum:
     """Return the feasible design with the least (or greatest) value of `expression`, written as in a rule.
 
-    Without `solver` the size of the problem chooses it. The limit covers the solver's run, not the lowering.
+    Without `solver` the size of the problem chooses it. It begins with the best of a sample (drawn with `seed`), the
+    instance's own design and the `start` designs (a value per column, base units); those that are no members are
+    passed over. The limit covers the solver's run, not the lowering, tables and start before it.
 
     Raises:
-        SpecError: the expression is no number, is the same everywhere or needs a simulator; or so does a rule.
+        SpecError: the expression is no number, or the same everywhere, or calculates with a simulated quantity.
         LimitError: the numbers or tables are too large for the solver, or tried combinations too many.
     """
     where = Where("--maximise" if maximise else "--minimise")
     backend = None if solver is None else load_solver(solver)
     instance, term = _bind_expression(spec, edits, expression, where)
-    parameter_set = instance.parameter_set
-    model, objective = lower_objective(parameter_set, lower(parameter_set), term, maximise=maximise)
+    question = _pose(instance, term, expression, where, maximise=maximise)
+    model, objective = question.model, question.objective
     chosen = backend or load_solver(choose_solver(model, objective))
+    question.refuse_above(chosen.table_rows, f"are read by {chosen.name}")
+    parameter_set = instance.parameter_set
+    known = codes_of(parameter_set, (*start, instance.baseline))
+    first = None if model.infeasible else best_start(model, objective, question.candidates(known, seed))
     limits = Limits(seconds=time_limit_s)
-    result = chosen.solve(model, objective, limits=limits)
+    proved = None if first is None else proved_start(model, objective, first)
+    result = proved or chosen.solve(model, objective, limits=limits, start=first)
     codes = result.codes
     if result.status is SolveStatus.OPTIMAL and result.value is not None:
         codes = least_code(chosen, model, objective, result.value, codes, limits=limits)
     recheck(model, parameter_set, codes, chosen.name)
     _recheck_value(model, objective, codes, result)
     design = parameter_set.batch(codes)
-    return Optimum(
-        expression, maximise, term.unit, chosen.name, result.status, result.stop, design, result.value, result.bound
-    )
+    began = None if first is None else int(objective_values(model, objective, first)[0])
+    value, bound, first_value = (question.shown(number) for number in (result.value, result.bound, began))
+    question.recheck_step(design, value)
+    rows = None if question.table is None else len(question.table)
+    name, status, stop = chosen.name, result.status, result.stop
+    return Optimum(expression, maximise, term.unit, name, status, stop, design, value, bound, first_value, rows)
+
+
+@dataclass(frozen=True)
+class _Question:
+    """The lowered problem and objective; `structural` is without the table.
+
+    An objective `of_step` is the rank of the step among the different ones of the table: the order is what counts.
+    With `work` it is a throughput, `work` divided by the step.
+    """
+
+    instance: BoundInstance
+    structural: LoweredModel
+    model: LoweredModel
+    objective: LinearObjective
+    table: StepTable | None = None
+    of_step: bool = False
+    work: int | None = None
+
+    def refuse_above(self, limit: int, what: str) -> None:
+        """Raise LimitError for a table with more rows."""
+        if self.table is not None and len(self.table) > limit:
+            raise too_many_rows(len(self.table), limit, what, choices_of(self.model, self.table.columns))
+
+    def candidates(self, given: Codes, seed: int) -> Codes:
+        """Return designs to begin with: the given ones, a sample of the structural ones, one of each table row."""
+        known = [given, sampled(self.structural, seed)]
+        return np.concatenate(known if self.table is None else [*known, self.table.designs])
+
+    def shown(self, number: int | None) -> int | Fraction | None:
+        """Return a number of the solver's objective as one of the expression; a step's is its rank in the table."""
+        if number is None or self.table is None or not self.of_step:
+            return number
+        ticks = self.table.values[number]
+        return ticks if self.work is None else Fraction(self.work, ticks)
+
+    def recheck_step(self, design: DesignBatch, value: int | Fraction | None) -> None:
+        """Simulate the design; raise EngineDisagreement where the table said something else."""
+        if self.table is None or not len(design):
+            return
+        ticks = simulator_of(self.instance).evaluate(kernel_columns(design), strict=False).step_ticks
+        rules = [rule for rule in self.instance.parameter_set.constraints if rule.simulated]
+        own = int(ticks[0]) if self.work is None else Fraction(self.work, int(ticks[0]))
+        if not obeyed(rules, design, ticks).all() or (self.of_step and own != value):
+            raise EngineDisagreement(f"the table of steps says otherwise: {ticks[0]} ps, {next(design.points())}")
+
+
+def _pose(instance: BoundInstance, term: Term, expression: str, where: Where, *, maximise: bool) -> _Question:
+    """Return the question to a solver.
+
+    Raises:
+        SpecError: the step is the same for every design.
+        LimitError: a table too large.
+    """
+    parameter_set = instance.parameter_set
+    structural = lower(parameter_set)
+    simulated = isinstance(term, Simulated)
+    if structural.infeasible or not (simulated or any(rule.simulated for rule in parameter_set.constraints)):
+        if simulated:
+            return _Question(instance, structural, structural, LinearObjective((), (), maximise))
+        lowered = lower_objective(parameter_set, structural, term, maximise=maximise)
+        return _Question(instance, structural, *lowered)
+    table = step_table(instance, structural)
+    if not simulated:
+        lowered = lower_objective(parameter_set, table.allow(structural), term, maximise=maximise)
+        return _Question(instance, structural, *lowered, table)
+    if not table.columns and len(table):
+        raise _same_everywhere(expression, where)
+    model, column = table.define(structural)
+    by_throughput = isinstance(term, Simulated) and term.name == THROUGHPUT
+    ranks = tuple(range(model.columns[column].size))
+    objective = LinearObjective((column,), (ranks,), maximise != by_throughput)
+    work = int(parameter_set.data["global_batch"]) * TICKS_PER_SECOND if by_throughput else None
+    return _Question(instance, structural, model, objective, table, of_step=True, work=work)
 
 
 def _recheck_value(model: LoweredModel, objective: LinearObjective, codes: Codes, result: SolveResult) -> None:
@@ -114,7 +215,7 @@ def _bind_expression(spec: InstanceSpec, edits: Edits, expression: str, where: W
     rules = bound.parameter_set.constraints
     (relation,) = (constraint.term for constraint in rules if constraint.name == rule.name)
     if not isinstance(relation, Apply):
-        raise SpecError(f"{expression!r} is the same for every design", where=where, hint="name a free parameter")
+        raise _same_everywhere(expression, where)
     term = relation.operands[0]
     if isinstance(term, Apply) and (term.operator in RELATIONS or term.operator in LOGIC):
         raise SpecError(f"{expression!r} is a condition, not a number", where=where, hint="--require makes it a rule")
@@ -123,24 +224,24 @@ def _bind_expression(spec: InstanceSpec, edits: Edits, expression: str, where: W
 
 
 def _refuse_simulated(instance: BoundInstance, syntax: Syntax, expression: str, where: Where) -> None:
-    """Refuse what no solver can hold: simulated quantities, here or in a rule, and categories."""
+    """Refuse what no solver can hold: arithmetic with simulated quantities, and categories."""
     names = {column.name: column for column in instance.parameter_set.columns}
+    simulated = {n for n, q in instance.parameter_set.quantities.items() if isinstance(q, SimulatedQuantity)}
     for node in _nodes(syntax):
-        if isinstance(node, Name) and node.name in SIMULATED:
-            hint = f"cosmic-opt solve --objective {node.name} optimises it"
-            raise error_at(expression, node.at, f"{node.name!r} is simulated, not structural", where, hint)
+        if node is not syntax and isinstance(node, Name) and node.name in simulated:
+            hint = f"optimise {node.name} alone, or make a product the --objective of solve"
+            raise error_at(
+                expression, node.at, f"{node.name!r} is simulated: no solver calculates with it", where, hint
+            )
     if isinstance(syntax, Name | Index):
         column = names.get(expression.replace(" ", ""))
         if column is not None and isinstance(column.values[0], str):
             hint = f"count a category: count({column.name} == {column.values[0]})"
             raise error_at(expression, syntax.at, f"{column.name!r} is a category, not a number", where, hint)
-    for rule in instance.parameter_set.constraints:
-        if rule.simulated:
-            raise SpecError(
-                f"the rule {rule.name!r} needs a simulator, which optimise does not run: {rule.text}",
-                where=rule.where,
-                hint=f"leave it out with --without {rule.name}, or use solve",
-            )
+
+
+def _same_everywhere(expression: str, where: Where) -> SpecError:
+    return SpecError(f"{expression!r} is the same for every design", where=where, hint="name a free parameter")
 
 
 def _nodes(syntax: Syntax) -> Iterator[Syntax]:

@@ -194,19 +194,24 @@ class Problem(Changes):
         maximise: bool = False,
         solver: str | None = None,
         time_limit_s: float | None = None,
+        start: Sequence[Mapping[str, Value]] = (),
+        seed: int = 0,
     ) -> Optimum:
-        """Return the feasible design with the least (or greatest) structural amount, with its bound.
+        """Return the feasible design with the least (or greatest) value of an expression, with its bound.
 
-        `expression` is written as in a rule: "network_cost", "memory_capacity - memory_per_npu". `solver` is
-        exhaustive, cp_sat or milp; by default the size of the problem chooses.
+        `expression` is written as in a rule: "network_cost", "memory_capacity - memory_per_npu", "step_time". `solver`
+        is exhaustive, cp_sat or milp; by default the size of the problem chooses. It begins with the best of the
+        `start` designs and of a sample drawn with `seed`. Where the objective or a rule is on the step, the step is
+        tabulated over the free parameters that decide it.
 
         Raises:
-            SpecError: no number, the same for every design, or simulated; or a rule that needs a simulator.
-            LimitError: too large for the solver.
+            SpecError: no number, the same for every design, or arithmetic with a simulated quantity.
+            LimitError: too large for the solver, or a table of too many rows.
         """
         from cosmic_opt.analysis.optimise import optimise
 
-        return optimise(self.spec, self.edits, expression, maximise=maximise, solver=solver, time_limit_s=time_limit_s)
+        ask = partial(optimise, self.spec, self.edits, expression, maximise=maximise, start=start, seed=seed)
+        return ask(solver=solver, time_limit_s=time_limit_s)
 
     # --- why not ----------------------------------------------------------------------------------------------
 

@@ -17,6 +17,8 @@ from cosmic_opt.psa.family import member_name, split_member
 from cosmic_opt.psa.model_file import read_value
 from cosmic_opt.psa.parameter_set import DesignBatch
 
+IF_EMPTY = "a design gives parameters their values, {dp: 64, tp: 8}; the answer of solve --json is one, too"
+
 
 def read_design(problem: Problem, source: str | None) -> tuple[Problem, DesignBatch]:
     """Return one design, and the problem with every parameter fixed to it; see `read_values`.
@@ -30,17 +32,17 @@ def read_design(problem: Problem, source: str | None) -> tuple[Problem, DesignBa
     return exactly, exactly.baseline()
 
 
-def read_values(problem: Problem, source: str | None) -> tuple[Problem, dict[str, Value]]:
+def read_values(problem: Problem, source: str | None, option: str = "--design") -> tuple[Problem, dict[str, Value]]:
     """Return the value of each column of one design, and the problem with the parameters it names freed.
 
     The design may leave the scope: a parameter it names may have any value of its domain, and a value outside stands
     here as given. A name it does not give has the instance's own value; `--fix` wins over both. `source` is a path,
-    "-" for stdin, or None for the instance's own design. The output of `solve --json` is a design, too.
+    "-" for stdin, or None for the instance's own design, as `option` says. The output of `solve --json` is a design, too.
 
     Raises:
         SpecError: not a design, an unknown name, or a free parameter without a value.
     """
-    given = _values(problem, _open(source)) if source is not None else {}
+    given = _values(problem, _open(source, option)) if source is not None else {}
     wider = problem.edit(Edits(free=tuple(given)))
     own = wider.instance.baseline
     values: dict[str, Value] = {}
@@ -53,20 +55,20 @@ def read_values(problem: Problem, source: str | None) -> tuple[Problem, dict[str
             values[column.name] = own[column.name]
         else:
             hint = f"add it to the design, or --fix {column.name}={column.show(column.values[0])}"
-            raise SpecError(f"nothing gives {column.name!r} a value", where=Where("--design"), hint=hint)
+            raise SpecError(f"nothing gives {column.name!r} a value", where=Where(option), hint=hint)
     return wider, values
 
 
-def _open(source: str) -> Entry:
+def _open(source: str, option: str) -> Entry:
     if source != "-":
         path = Path(source)
-        require_file(path, "--design")
-        return _design_of(read_yaml(read_text(path), str(path)))
+        require_file(path, option)
+        return _design_of(read_yaml(read_text(path), str(path), if_empty=IF_EMPTY))
     try:
         text = sys.stdin.read(MAX_FILE_BYTES)
     except UnicodeDecodeError:
-        raise SpecError("stdin is not UTF-8 text", where=Where("--design -"), hint="pipe JSON or YAML in") from None
-    return _design_of(read_yaml(text, "stdin"))
+        raise SpecError("stdin is not UTF-8 text", where=Where(f"{option} -"), hint="pipe JSON or YAML in") from None
+    return _design_of(read_yaml(text, "stdin", if_empty=IF_EMPTY))
 
 
 def _design_of(root: Entry) -> Entry:

@@ -20,6 +20,7 @@ MAX_BITS = 256
 """A whole number with more bits is refused: nothing real needs it, and no message could show it."""
 _LOADER = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
 _MISSING = object()
+_SCHEMAS = "start with 'schema: cosmic-opt/instance@1' (or model, system, workload, device, prices)"
 
 
 @dataclass(frozen=True)
@@ -108,8 +109,8 @@ def _kind(value: object) -> str:
     return repr(value)
 
 
-def read_yaml(text: str, file: str) -> Entry:
-    """Parse one YAML document into entries.
+def read_yaml(text: str, file: str, *, if_empty: str = _SCHEMAS) -> Entry:
+    """Parse one YAML document into entries; `if_empty` is the hint for a file without any.
 
     Raises:
         SpecError: not YAML, a repeated or a merge key, a tag, a document too large (aliases count as what they
@@ -132,8 +133,7 @@ def read_yaml(text: str, file: str) -> Entry:
     except RecursionError:
         raise SpecError("the file is nested too deeply", where=Where(file)) from None
     if node is None:
-        hint = "start with 'schema: cosmic-opt/instance@1' (or model, system, workload, device, prices)"
-        raise SpecError("the file is empty", where=Where(file, 1), hint=hint)
+        raise SpecError("the file is empty", where=Where(file, 1), hint=if_empty)
     reader = _Reader(file)
     value = reader.plain(node, ())
     return Entry(value, Where(file, 1), reader.lines)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from fractions import Fraction
 
 from cosmic_opt.analysis.optimise import Optimum
 from cosmic_opt.psa.parameter_set import Constraint
@@ -16,18 +17,20 @@ from cosmic_opt.units import Unit, show
 
 
 def optimum_keys(optimum: Optimum, conflict: Sequence[Constraint], seconds: float) -> dict[str, object]:
-    """Return the object of `optimise --json`; amounts are in base units."""
+    """Return the object of `optimise --json`; amounts are in base units, a throughput as the nearest float."""
     keys: dict[str, object] = {
         "status": optimum.status.value,
         "stop": optimum.stop.value,
         "objective": {
             "name": optimum.expression,
             "sense": _sense(optimum),
-            "value": optimum.value,
+            "value": _number(optimum.value),
             "unit": optimum.unit.value,
         },
-        "bound": optimum.bound,
+        "bound": _number(optimum.bound),
         "gap": optimum.gap,
+        "start": _number(optimum.start),
+        "table_rows": optimum.table_rows,
         "design": next(designs_keys(optimum.design), {}),
         "solver": optimum.solver,
         "seconds": seconds,
@@ -40,9 +43,15 @@ def optimum_keys(optimum: Optimum, conflict: Sequence[Constraint], seconds: floa
 def optimum_text(title: str, optimum: Optimum, conflict: Sequence[Constraint], seconds: float) -> str:
     """Return the answer for a person."""
     head = f"{title}\n{_sense(optimum)} {optimum.expression}: {_proof(optimum)}\nby {optimum.solver} in {seconds:.3g} s"
+    if optimum.table_rows is not None:
+        head += f", which read the simulated step from a table of {optimum.table_rows:,} rows"
     if optimum.status is SolveStatus.INFEASIBLE:
         return f"{head}\n\n{why_empty(conflict)}"
     return f"{head}\n\n{design_text(optimum.design)}" if len(optimum.design) else head
+
+
+def _number(value: int | Fraction | None) -> int | float | None:
+    return float(value) if isinstance(value, Fraction) else value
 
 
 def _sense(optimum: Optimum) -> str:
@@ -52,19 +61,23 @@ def _sense(optimum: Optimum) -> str:
 def _proof(optimum: Optimum) -> str:
     if optimum.status is SolveStatus.INFEASIBLE:
         return "no feasible design, proved"
-    if optimum.value is None:
-        return f"no design found yet: {optimum.stop.value}"
+    assert optimum.bound is not None, "what is not infeasible has a bound"
+    bound = amount_text(optimum.bound, optimum.unit)
+    if optimum.value is None or optimum.gap is None:
+        return f"no design found yet: {optimum.stop.value}, bound {bound}"
     value = amount_text(optimum.value, optimum.unit)
     if optimum.status is SolveStatus.OPTIMAL:
         return f"{value}, proved optimal (bound = value)"
-    if optimum.bound is None or optimum.gap is None:
-        return f"{value}, not proved: {optimum.stop.value}, no bound"
-    bound = amount_text(optimum.bound, optimum.unit)
     return f"{value}, not proved: {optimum.stop.value}, bound {bound}, gap {gap_text(optimum.gap)}"
 
 
-def amount_text(value: int, unit: Unit) -> str:
-    """Return an amount for a person and, where rounding may hide digits, exactly: "19.6445 GB (19,644,458,984 B)"."""
+def amount_text(value: int | Fraction, unit: Unit) -> str:
+    """Return an amount for a person and, where rounding may hide digits, exactly: "19.6445 GB (19,644,458,984 B)".
+
+    A fraction is a throughput.
+    """
+    if isinstance(value, Fraction):
+        return f"{float(value):.6g} sequences/s"
     if unit in (Unit.NONE, Unit.DOLLARS):
         return show(value, unit)
     return f"{show(value, unit)} ({exact(value)} {unit.value})"

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator
 from typing import Any
 
@@ -9,17 +10,20 @@ import numpy as np
 from ortools.sat.python import cp_model
 
 from cosmic_opt.errors import LimitError
+from cosmic_opt.ir.check import complete
 from cosmic_opt.ir.model import Conditional, Constraint, Linear, LoweredModel, Origin, Product, Table, Weights
 from cosmic_opt.ir.objective import LinearObjective
 from cosmic_opt.solvers.base import (
     CP_SAT_RANGE,
     SOLVERS,
+    TABLE_ROWS,
     Capability,
     Codes,
     Limits,
     SolveResult,
     SolveStatus,
     StopReason,
+    settle,
 )
 from cosmic_opt.solvers.interrupt import interruptible
 
@@ -31,36 +35,57 @@ class CpSat:
 
     name = "cp_sat"
     capabilities = frozenset({Capability.FEASIBILITY, Capability.ENUMERATION, Capability.LINEAR_OBJECTIVE})
+    table_rows = TABLE_ROWS
 
-    def solve(self, model: LoweredModel, objective: LinearObjective | None = None, *, limits: Limits) -> SolveResult:
+    def solve(
+        self,
+        model: LoweredModel,
+        objective: LinearObjective | None = None,
+        *,
+        limits: Limits,
+        start: Codes | None = None,
+    ) -> SolveResult:
         """Return a feasible design, or an optimal one with its bound; one worker and a fixed seed."""
+        result = self._solve(model, objective, limits, start)
+        return result if objective is None else settle(result, model, objective, start, self.name)
+
+    @staticmethod
+    def _solve(
+        model: LoweredModel, objective: LinearObjective | None, limits: Limits, start: Codes | None
+    ) -> SolveResult:
         none = np.zeros((0, model.designs), dtype=np.int32)
         if model.infeasible:
             return SolveResult(SolveStatus.INFEASIBLE, StopReason.PROVED, none)
         encoding = _Encoding(model)
         if objective is not None:
             encoding.set_objective(objective)
+        if start is not None:
+            encoding.begin_with(complete(model, start)[0][0].tolist())
         solver = _solver(limits)
+        bounds: list[float] = []
+        solver.best_bound_callback = bounds.append
         status = interruptible(lambda: solver.solve(encoding.cp), solver.stop_search)
         if status == cp_model.INFEASIBLE:
             return SolveResult(SolveStatus.INFEASIBLE, StopReason.PROVED, none)
+        inner = int(solver.response_proto.inner_objective_lower_bound)
+        bound = None
+        if objective is not None and (bounds or status != cp_model.UNKNOWN):  # 0 when nothing is proved yet
+            bound = objective.constant + (-inner if objective.maximise else inner)
         if status == cp_model.UNKNOWN:
-            return SolveResult(SolveStatus.UNKNOWN, StopReason.TIME, none)
+            return SolveResult(SolveStatus.UNKNOWN, StopReason.TIME, none, None, bound)
         assert status in (cp_model.OPTIMAL, cp_model.FEASIBLE), solver.status_name(status)
         point = np.array([[solver.value(v) for v in encoding.codes[: model.designs]]], dtype=np.int32)
         if objective is None:
             return SolveResult(SolveStatus.FEASIBLE, StopReason.PROVED, point)
-        proved = status == cp_model.OPTIMAL
-        inner = int(solver.response_proto.inner_objective_lower_bound)
-        bound = -inner if objective.maximise else inner
         pairs = zip(objective.columns, objective.weights, strict=True)
         value = sum(weights[solver.value(encoding.codes[column])] for column, weights in pairs)
+        proved = status == cp_model.OPTIMAL
         return SolveResult(
             SolveStatus.OPTIMAL if proved else SolveStatus.FEASIBLE,
             StopReason.PROVED if proved else StopReason.TIME,
             point,
             value + objective.constant,
-            bound + objective.constant,
+            bound,
         )
 
     def enumerate(self, model: LoweredModel, *, limits: Limits) -> Iterator[Codes]:
@@ -127,6 +152,7 @@ class _Encoding:
         self.sizes = [column.size for column in model.columns]
         self.views: dict[tuple[int, tuple[int, ...]], Any] = {}
         self.guards: dict[int, Any] = {}
+        self.products: list[tuple[Any, tuple[int, ...], Weights]] = []
         for constraint in model.all_constraints():
             self.add(constraint, [])
 
@@ -139,6 +165,18 @@ class _Encoding:
             self.cp.maximize(total)
         else:
             self.cp.minimize(total)
+
+    def begin_with(self, codes: list[int]) -> None:
+        """Hint a design (the codes of all columns), and every other variable as it follows from them."""
+        for variable, code in zip(self.codes, codes, strict=True):
+            self.cp.add_hint(variable, code)
+        for (column, weights), variable in self.views.items():
+            self.cp.add_hint(variable, weights[codes[column]])
+        for column, literal in self.guards.items():
+            self.cp.add_hint(literal, codes[column] == 1)
+        for variable, columns, factors in self.products:
+            pairs = zip(columns, factors, strict=True)
+            self.cp.add_hint(variable, math.prod(row[codes[column]] for column, row in pairs))
 
     def view(self, column: int, weights: tuple[int, ...]) -> Any:
         """Return an expression equal to the weight of the column's code."""
@@ -195,7 +233,7 @@ class _Encoding:
         """Return a variable equal to the product, built pairwise."""
         total: Any = 1
         high = 1
-        for column, row in zip(columns, factors, strict=True):
+        for at, (column, row) in enumerate(zip(columns, factors, strict=True), 1):
             factor = self.view(column, row)
             high *= max(row)
             if high > CP_SAT_RANGE:
@@ -205,6 +243,7 @@ class _Encoding:
                 continue
             joined = self.cp.new_int_var(0, high, "")
             self.cp.add_multiplication_equality(joined, [total, factor])
+            self.products.append((joined, columns[:at], factors[:at]))
             total = joined
         return total
 

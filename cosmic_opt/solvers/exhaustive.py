@@ -20,6 +20,7 @@ from cosmic_opt.solvers.base import (
     SolveStatus,
     StopReason,
     objective_values,
+    settle,
 )
 
 GRID_LIMIT = 50_000_000
@@ -31,13 +32,26 @@ class Exhaustive:
 
     name = "exhaustive"
     capabilities = frozenset({Capability.FEASIBILITY, Capability.ENUMERATION, Capability.LINEAR_OBJECTIVE})
+    table_rows = 1_000_000
 
-    def solve(self, model: LoweredModel, objective: LinearObjective | None = None, *, limits: Limits) -> SolveResult:
+    def solve(
+        self,
+        model: LoweredModel,
+        objective: LinearObjective | None = None,
+        *,
+        limits: Limits,
+        start: Codes | None = None,
+    ) -> SolveResult:
         """Return the first feasible design, or the first of the best ones.
 
         Raises:
             LimitError: the grid has more than 50 million points.
         """
+        result = self._solve(model, objective, limits)
+        return result if objective is None else settle(result, model, objective, start, self.name)
+
+    @staticmethod
+    def _solve(model: LoweredModel, objective: LinearObjective | None, limits: Limits) -> SolveResult:
         best: tuple[int, Codes] | None = None
         stop = StopReason.PROVED
         for codes in _feasible_chunks(model):

@@ -18,6 +18,7 @@ from cosmic_opt.errors import LimitError
 from cosmic_opt.ir.check import satisfied
 from cosmic_opt.ir.model import Conditional, Constraint, Linear, LoweredModel, Product, Rows, Table, Weights
 from cosmic_opt.ir.objective import LinearObjective
+from cosmic_opt.solvers.fill import Arc, Block, DigitBlock, FlowBlock, Point, TableBlock
 
 DIRECT = 2**20
 """A row whose total may reach this is split into digits: tolerances of 1e-6 stay below one unit."""
@@ -72,6 +73,7 @@ class Linearisation:
         self.upper: list[int] = []
         self.integer: list[bool] = []
         self.rows: list[Row] = []
+        self.blocks: list[Block] = []
         self.infeasible = model.infeasible
         self.entries = 0
         self.literals: list[dict[int, int]] = []
@@ -101,6 +103,15 @@ class Linearisation:
         """Exclude one design: not all its literals at once."""
         terms = {self.literals[column][int(code)]: 1 for column, code in enumerate(codes)}
         self.row(terms, None, len(terms) - 1)
+
+    def point_of(self, codes: Sequence[int]) -> Point:
+        """Return the value of every variable where a design (the codes of all columns) is; all rows hold there."""
+        point = np.zeros(len(self.upper), dtype=np.int64)
+        for literals, code in zip(self.literals, codes, strict=True):
+            point[literals[code]] = 1
+        for block in self.blocks:
+            block.fill(codes, point)
+        return point
 
     # --- constraints ------------------------------------------------------------------------------------------
 
@@ -132,6 +143,8 @@ class Linearisation:
         rows = rows[keep]
         self.count_entries(rows.size)
         chosen = [self.variable() for _ in range(len(rows))]
+        if chosen:
+            self.blocks.append(TableBlock(columns, rows, chosen[0], guard))
         self.link_total(chosen, guard)
         for position, column in enumerate(columns):
             by_code: dict[int, list[int]] = defaultdict(list)
@@ -145,15 +158,18 @@ class Linearisation:
         """A unit of flow from 1 through the partial products; the arcs that choose a code sum to its literal."""
         rest = self._rest(columns, factors)
         incoming: dict[int, list[int]] = {1: []}
+        layers: list[list[Arc]] = []
         for position, (column, row) in enumerate(zip(columns, factors, strict=True)):
             outgoing: dict[int, list[int]] = {state: [] for state in incoming}
             by_code: dict[int, list[int]] = defaultdict(list)
             reached: dict[int, list[int]] = defaultdict(list)
+            layers.append([])
             for state in incoming:
                 for code in self.literals[column]:
                     new = _next_state(state, row[code], rest[position + 1], lower, upper)
                     if new is not None:
                         arc = self.variable()
+                        layers[-1].append(Arc(arc, state, code, new))
                         outgoing[state].append(arc)
                         by_code[code].append(arc)
                         reached[new].append(arc)
@@ -165,6 +181,7 @@ class Linearisation:
                     self.row({**dict.fromkeys(arcs, 1), **dict.fromkeys(incoming[state], -1)}, 0, 0)
             self.link_codes(column, by_code, guard)
             incoming = reached
+        self.blocks.append(FlowBlock(columns, layers, guard))
 
     def _rest(self, columns: Sequence[int], factors: Weights) -> list[tuple[int, int]]:
         """Return the least and greatest product of the factors from each position on."""
@@ -261,20 +278,26 @@ class Linearisation:
         """
         carry: int | None = None
         most_carry = 0
+        whole, total = {literal: weight for group in groups for literal, weight in group.items()}, room
+        slacks: list[int | None] = []
+        carries: list[int | None] = []
         while room or groups:
             digits = [{literal: weight % BASE for literal, weight in group.items()} for group in groups]
             groups = _nonzero([{literal: weight // BASE for literal, weight in group.items()} for group in groups])
             terms = {literal: digit for group in _nonzero(digits) for literal, digit in group.items()}
             if carry is not None:
                 terms[carry] = 1
-            if slack:
-                terms[self.variable(BASE - 1, integer=True)] = 1
+            slacks.append(self.variable(BASE - 1, integer=True) if slack else None)
+            if slacks[-1] is not None:
+                terms[slacks[-1]] = 1
             most_carry = (_most(digits) + slack * (BASE - 1) + most_carry) // BASE
             digit, room = room % BASE, room // BASE
             carry = self.variable(most_carry, integer=True) if room or groups else None
+            carries.append(carry)
             if carry is not None:
                 terms[carry] = -BASE
             self.row(terms, digit, digit)
+        self.blocks.append(DigitBlock(whole, total, BASE, slacks, carries))
 
     # --- objective --------------------------------------------------------------------------------------------
 

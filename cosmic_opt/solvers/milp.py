@@ -2,6 +2,7 @@
 
 A floating-point solver proposes, integers decide: every point is checked exactly, and where the objective's numbers
 pass what a tolerance can tell apart, optimality is proved by asking for a design better by one unit, in exact rows.
+A start is given to HiGHS as a whole point, every variable of the program filled in.
 """
 
 from __future__ import annotations
@@ -19,11 +20,12 @@ from pyomo.core.expr import LinearExpression
 from pyomo.repn.plugins.standard_form import LinearStandardFormCompiler
 
 from cosmic_opt.errors import LimitError
-from cosmic_opt.ir.check import check
+from cosmic_opt.ir.check import check, complete
 from cosmic_opt.ir.model import LoweredModel
 from cosmic_opt.ir.objective import LinearObjective
 from cosmic_opt.solvers.base import (
     SOLVERS,
+    TABLE_ROWS,
     Capability,
     Codes,
     Limits,
@@ -31,6 +33,7 @@ from cosmic_opt.solvers.base import (
     SolveStatus,
     StopReason,
     objective_values,
+    settle,
 )
 from cosmic_opt.solvers.interrupt import interruptible
 from cosmic_opt.solvers.linearise import DIRECT, Goal, Linearisation, Row
@@ -48,34 +51,55 @@ class Milp:
 
     name = "milp"
     capabilities = frozenset({Capability.FEASIBILITY, Capability.ENUMERATION, Capability.LINEAR_OBJECTIVE})
+    table_rows = TABLE_ROWS
 
-    def solve(self, model: LoweredModel, objective: LinearObjective | None = None, *, limits: Limits) -> SolveResult:
+    def solve(
+        self,
+        model: LoweredModel,
+        objective: LinearObjective | None = None,
+        *,
+        limits: Limits,
+        start: Codes | None = None,
+    ) -> SolveResult:
         """Return a feasible design, or an optimal one with its bound.
 
         Raises:
             LimitError: tables too large, or HiGHS gave no usable answer in many attempts.
         """
         program = Linearisation(model)
-        goal = None if objective is None else program.goal(objective)
+        if objective is None:
+            return self._solve(model, program, None, limits, start)
+        question = _Question(objective, program.goal(objective))
+        return settle(self._solve(model, program, question, limits, start), model, objective, start, self.name)
+
+    @staticmethod
+    def _solve(
+        model: LoweredModel, program: Linearisation, question: _Question | None, limits: Limits, start: Codes | None
+    ) -> SolveResult:
+        """Ask until the answer is exact. A start is given until better designs than the best are asked for."""
         best: SolveResult | None = None
+        bound: int | None = None
+        goal = None if question is None else question.goal
         for _ in range(ATTEMPTS):
-            answer = _run(program, goal, limits)
+            answer = _run(program, goal, limits, start)
             if answer.infeasible:
                 return _proved(best, model)
+            bound = max((known for known in (bound, answer.bound) if known is not None), default=None)
             if answer.codes is None:
-                return _out_of_time(best, answer, goal, model)
+                return _out_of_time(best, bound, goal, model)
             if not check(model, answer.codes).all():
                 program.forbid(answer.codes[0])
                 continue
-            if objective is None or goal is None:
+            if question is None or goal is None:
                 return SolveResult(SolveStatus.FEASIBLE, StopReason.PROVED, answer.codes)
-            value = int(objective_values(model, objective, answer.codes)[0])
+            value = int(objective_values(model, question.objective, answer.codes)[0])
             best = SolveResult(SolveStatus.FEASIBLE, StopReason.TIME, answer.codes, value)
             if not answer.finished:
-                return _out_of_time(best, answer, goal, model)
+                return _out_of_time(best, bound, goal, model)
             if goal.largest < DIRECT:
                 return _proved(best, model)
-            _require_better(program, objective, value)
+            _require_better(program, question.objective, value)
+            start = None
         raise LimitError(f"HiGHS did not settle the question in {ATTEMPTS} attempts", hint="use cp_sat or exhaustive")
 
     def enumerate(self, model: LoweredModel, *, limits: Limits) -> Iterator[Codes]:
@@ -87,7 +111,7 @@ class Milp:
         program = Linearisation(model)
         found: list[Codes] = []
         while limits.solutions is None or len(found) < limits.solutions:
-            answer = _run(program, None, limits)
+            answer = _run(program, None, limits, None)
             if answer.infeasible:
                 break
             if answer.codes is None:
@@ -102,6 +126,14 @@ class Milp:
             program.forbid(answer.codes[0])
         if found:
             yield np.concatenate(found)
+
+
+@dataclass(frozen=True, slots=True)
+class _Question:
+    """What is to be optimised: in the model's columns, and in the program's literals."""
+
+    objective: LinearObjective
+    goal: Goal
 
 
 @dataclass(frozen=True, slots=True)
@@ -122,14 +154,13 @@ def _proved(best: SolveResult | None, model: LoweredModel) -> SolveResult:
     return SolveResult(SolveStatus.OPTIMAL, StopReason.PROVED, best.codes, best.value, best.value)
 
 
-def _out_of_time(best: SolveResult | None, answer: _Answer, goal: Goal | None, model: LoweredModel) -> SolveResult:
-    """The time is spent: what was found, with the bound that the last run proved."""
-    if best is None:
-        none = np.zeros((0, model.designs), dtype=np.int32)
-        return SolveResult(SolveStatus.UNKNOWN, StopReason.TIME, none)
-    if goal is None or best.value is None or answer.bound is None:
-        return best
-    return replace(best, bound=goal.value(min(answer.bound, goal.total(best.value))))
+def _out_of_time(best: SolveResult | None, bound: int | None, goal: Goal | None, model: LoweredModel) -> SolveResult:
+    """The time is spent: what was found, with the best bound of all runs (on what is better than the best design)."""
+    result = best or SolveResult(SolveStatus.UNKNOWN, StopReason.TIME, np.zeros((0, model.designs), dtype=np.int32))
+    if goal is None or bound is None:
+        return result
+    total = bound if result.value is None else min(bound, goal.total(result.value))
+    return replace(result, bound=goal.value(total))
 
 
 def _require_better(program: Linearisation, objective: LinearObjective, value: int) -> None:
@@ -139,8 +170,8 @@ def _require_better(program: Linearisation, objective: LinearObjective, value: i
     program.add_at_most(objective.columns, weights, sign * (value - objective.constant) - 1)
 
 
-def _run(program: Linearisation, goal: Goal | None, limits: Limits) -> _Answer:
-    """Solve the program once.
+def _run(program: Linearisation, goal: Goal | None, limits: Limits, start: Codes | None) -> _Answer:
+    """Solve the program once, beginning with a design that it allows, if one is given.
 
     Raises:
         LimitError: HiGHS failed.
@@ -159,14 +190,16 @@ def _run(program: Linearisation, goal: Goal | None, limits: Limits) -> _Answer:
         highs.setOptionValue("time_limit", seconds)
     highs.HandleUserInterrupt = True
     highs.passModel(lp)
+    if start is not None:
+        highs.setSolution(_whole_point(program, start, columns))
     interruptible(highs.run, highs.cancelSolve)
     status = highs.getModelStatus()
     if status in (highspy.HighsModelStatus.kInfeasible, highspy.HighsModelStatus.kUnboundedOrInfeasible):
         return _Answer(infeasible=True, finished=True)
-    if status not in (highspy.HighsModelStatus.kOptimal, highspy.HighsModelStatus.kTimeLimit):
+    finished = status == highspy.HighsModelStatus.kOptimal
+    if not finished and status not in _LIMITS:
         raise LimitError(f"HiGHS stopped: {highs.modelStatusToString(status)}", hint="use another solver")
     info = highs.getInfo()
-    finished = status == highspy.HighsModelStatus.kOptimal
     found = info.primal_solution_status == highspy.SolutionStatus.kSolutionStatusFeasible
     codes = None
     if found:
@@ -193,6 +226,18 @@ _OPTIONS: dict[str, str | int | float] = {
     "mip_abs_gap": 1e-6,
     "mip_feasibility_tolerance": 1e-7,
 }
+
+
+_LIMITS = (highspy.HighsModelStatus.kTimeLimit, highspy.HighsModelStatus.kSolutionLimit)
+"""A limit of time, or of nodes."""
+
+
+def _whole_point(program: Linearisation, start: Codes, columns: list[int]) -> highspy.HighsSolution:
+    """Return a design as a point of the matrices: literals, rows of tables, flows, digits."""
+    codes, _ = complete(program.model, start)
+    point = highspy.HighsSolution()
+    point.col_value = program.point_of(codes[0].tolist())[columns].astype(float).tolist()
+    return point
 
 
 def _decode(program: Linearisation, values: NDArray[np.float64]) -> Codes:

@@ -213,7 +213,7 @@ def test_the_bound_of_an_unfinished_run_is_in_the_objective_s_units(
     monkeypatch: pytest.MonkeyPatch, maximise: bool, weights: tuple[int, ...], bound: int
 ) -> None:
     unfinished = milp._Answer(infeasible=False, finished=False, codes=np.array([[1]], dtype=np.int32), bound=0)
-    monkeypatch.setattr(milp, "_run", lambda program, goal, limits: unfinished)
+    monkeypatch.setattr(milp, "_run", lambda program, goal, limits, start: unfinished)
     result = Milp().solve(model_of((3,)), LinearObjective((0,), (weights,), maximise, 100), limits=NONE)
     assert (result.status, result.stop) == (SolveStatus.FEASIBLE, StopReason.TIME)
     assert (result.value, result.bound) == (150, bound)
