@@ -1,8 +1,8 @@
-"""Bytes per GPU that a training design needs under a framework's rules, first pipeline stage, experts included."""
+"""Bytes per GPU that a training design needs under a framework's rules, on its fullest pipeline stage."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from typing import Protocol
 
 import numpy as np
@@ -10,7 +10,8 @@ from numpy.typing import NDArray
 
 from cosmic_opt.workloads.language_model import LanguageModel
 from cosmic_opt.workloads.stack import Stack
-from cosmic_opt.workloads.training_designs import SCHEDULES, Batch, FloatArray, TrainingDesigns
+from cosmic_opt.workloads.stage_load import StageLoad, loads
+from cosmic_opt.workloads.training_designs import Batch, FloatArray, TrainingDesigns
 
 WEIGHT_BYTES = 2
 """Per parameter in mixed precision; recipes that cast keep both orientations of the 8-bit copy instead."""
@@ -43,13 +44,14 @@ class FootprintJob(Batch, Protocol):
 
 @dataclass(frozen=True, slots=True)
 class Footprint:
-    """Bytes of the first pipeline stage of each design."""
+    """Bytes of the pipeline stage of each design that needs most, and which that is."""
 
     weights_bytes: FloatArray
     gradients_bytes: FloatArray
     optimizer_bytes: FloatArray
     layers_bytes: FloatArray
     logits_bytes: FloatArray
+    stage: FloatArray
 
     @property
     def states_bytes(self) -> FloatArray:
@@ -68,11 +70,6 @@ class Footprint:
 
 
 # --- who holds what --------------------------------------------------------------------------------------------
-
-
-def most_layers(layers: int, designs: TrainingDesigns) -> FloatArray:
-    """Return the layers of a full stage: every virtual stage gets equally many slots, rounded up."""
-    return np.asarray(np.ceil(layers / (designs.pp * designs.interleave)) * designs.interleave)
 
 
 def weight_shards(designs: TrainingDesigns) -> FloatArray:
@@ -98,18 +95,6 @@ def table_parameters(model: LanguageModel, designs: TrainingDesigns) -> FloatArr
 
 
 # --- bytes -----------------------------------------------------------------------------------------------------
-
-
-def in_flight(job: FootprintJob, designs: TrainingDesigns) -> FloatArray:
-    """Return micro-batches whose activations the first stage holds at once, in units of its layers.
-
-    1F1B keeps pp, an interleaved schedule pp (1 + (pp - 1) / (pp v)) (Korthikanti 2022, section 4.2.3), GPipe all; a
-    zero-bubble schedule (ZB-H1) as many as 1F1B (Qi 2023, Table 2).
-    """
-    count = designs.micro_batches(job)
-    more = np.where(designs.interleave > 1, 1 + (designs.pp - 1) / (designs.pp * designs.interleave), 1.0)
-    held = np.where(designs.schedule == SCHEDULES.index("gpipe"), count, designs.pp * more)
-    return np.asarray(np.minimum(count, held))
 
 
 def layer_activation_bytes(job: FootprintJob, designs: TrainingDesigns, operand_bytes: float = 2.0) -> FloatArray:
@@ -138,8 +123,24 @@ def layer_activation_bytes(job: FootprintJob, designs: TrainingDesigns, operand_
 
 
 def footprint(job: FootprintJob, designs: TrainingDesigns, operand_bytes: float = 2.0) -> Footprint:
-    """Return the bytes of the first stage under the designs' recompute, embedding included."""
-    layers = most_layers(job.model.layers, designs)
+    """Return the bytes of the stage that needs most under the designs' recompute; the earliest of equals."""
+    per_layer = _kept_bytes(job, designs, operand_bytes)
+    logits = LOGIT_BYTES * designs.tokens(job) * job.model.vocabulary / designs.tp
+    parts = [
+        Footprint(
+            *_states(job, designs, stage),
+            layers_bytes=np.asarray(stage.layers * per_layer * stage.in_flight),
+            logits_bytes=stage.has_head * logits,
+            stage=stage.index,
+        )
+        for stage in loads(job.model, job, designs)
+    ]
+    worst = np.argmax(np.stack([part.total_bytes for part in parts]), axis=0)
+    return Footprint(*(np.choose(worst, [getattr(part, each.name) for part in parts]) for each in fields(Footprint)))
+
+
+def _kept_bytes(job: FootprintJob, designs: TrainingDesigns, operand_bytes: float) -> FloatArray:
+    """Return what one layer keeps per micro-batch under the designs' recompute: at least its input."""
     kept = layer_activation_bytes(job, designs, operand_bytes)
     again = designs.recompute
     inputs = 2 * designs.tokens(job) * job.model.hidden / _split(job, designs)
@@ -147,13 +148,7 @@ def footprint(job: FootprintJob, designs: TrainingDesigns, operand_bytes: float 
     if job.stack.attention.kind == "unfused":
         scores = designs.tokens(job) * 5 * job.model.heads * job.sequence / designs.tp
         partly = partly - again.attention * scores
-    per_layer = again.layers * inputs + (1 - again.layers) * np.maximum(partly, inputs)
-    logits = LOGIT_BYTES * designs.tokens(job) * job.model.vocabulary / designs.tp
-    return Footprint(
-        *_states(job, designs),
-        layers_bytes=np.asarray(layers * per_layer * in_flight(job, designs)),
-        logits_bytes=np.where(designs.pp == 1, logits, 0.0),
-    )
+    return np.asarray(again.layers * inputs + (1 - again.layers) * np.maximum(partly, inputs))
 
 
 def _split(job: FootprintJob, designs: TrainingDesigns) -> FloatArray:
@@ -161,30 +156,29 @@ def _split(job: FootprintJob, designs: TrainingDesigns) -> FloatArray:
     return np.where(job.sequence_parallel, designs.tp, 1.0)
 
 
-def _gathered(model: LanguageModel, designs: TrainingDesigns) -> FloatArray:
-    """Return weights a rank holds whole while layers run, beside its shards (PyTorch FSDP2).
+def _gathered(model: LanguageModel, designs: TrainingDesigns, kept: FloatArray) -> FloatArray:
+    """Return weights a rank holds whole while its `kept` layers run, beside its shards (PyTorch FSDP2).
 
     Resharding after forward: the running layer, the prefetched one, and the gradient of one before it is reduced.
     Without it, or under a pipeline, every layer stays, and the gradient of one.
     """
     layer = sum(layer_parameters(model, designs))
-    kept = most_layers(model.layers, designs)
     few = np.minimum(1 + designs.prefetch, kept)
     held = np.where((designs.reshard > 0) & (designs.pp == 1), few, kept)
     return np.where(weight_shards(designs) > 1, (held + 1) * layer, 0.0)
 
 
-def _states(job: FootprintJob, designs: TrainingDesigns) -> tuple[FloatArray, FloatArray, FloatArray]:
-    """Return weights, gradients and optimizer states of the first stage, sharded as ZeRO says.
+def _states(job: FootprintJob, designs: TrainingDesigns, stage: StageLoad) -> tuple[FloatArray, FloatArray, FloatArray]:
+    """Return weights, gradients and optimizer states of a stage, sharded as ZeRO says.
 
     Stage 1 and 2 shard what Adam keeps (gradients stay whole while micro-batches accumulate), stage 3 everything.
     """
     model, stack = job.model, job.stack
-    layers = most_layers(model.layers, designs)
     dense, expert = layer_parameters(model, designs)
-    held, copies = layers * dense + table_parameters(model, designs), weight_shards(designs)
-    held_experts, copies_experts = layers * expert, expert_copies(designs)
+    tables = stage.tables * model.head_parameters / designs.tp
+    held, copies = stage.layers * dense + tables, weight_shards(designs)
+    held_experts, copies_experts = stage.layers * expert, expert_copies(designs)
     whole = np.where(designs.zero_stage >= 3, held / copies + held_experts / copies_experts, held + held_experts)
     adam = np.where(designs.zero_stage >= 1, held / copies + held_experts / copies_experts, held + held_experts)
-    weights = WEIGHT_BYTES * (whole + np.where(designs.zero_stage >= 3, _gathered(model, designs), 0.0))
+    weights = WEIGHT_BYTES * (whole + np.where(designs.zero_stage >= 3, _gathered(model, designs, stage.layers), 0.0))
     return weights, stack.held_gradient_bytes * whole, stack.adam_bytes * adam

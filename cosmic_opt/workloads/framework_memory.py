@@ -34,7 +34,7 @@ class FrameworkJob:
 
 
 def framework_memory(job: FrameworkJob, knobs: Mapping[str, Values]) -> MemoryBreakdown:
-    """Return the footprint of the first stage in whole bytes, part by part; `knobs` hold every knob of a design.
+    """Return the footprint of the fullest stage in whole bytes, part by part; `knobs` hold every knob of a design.
 
     Raises:
         LimitError: a part is beyond 2^62 bytes.
@@ -49,7 +49,7 @@ def framework_memory(job: FrameworkJob, knobs: Mapping[str, Values]) -> MemoryBr
         activations_bytes=_whole(parts.layers_bytes),
         head_bytes=_whole(parts.logits_bytes),
         workspace_bytes=zeros + int(WORKSPACE_BYTES),
-        worst_stage=zeros,
+        worst_stage=parts.stage.astype(np.int64),
     )
 
 
@@ -71,4 +71,4 @@ def framework_memory_quantity(
         return framework_memory(job, {**fixed, **own}).total_bytes
 
     term = QuantityTerm(tuple(named.values()), evaluate)
-    return Quantity("memory_per_npu", Unit.BYTES, (term,), "memory one NPU needs, first pipeline stage")
+    return Quantity("memory_per_npu", Unit.BYTES, (term,), "memory one NPU needs, fullest pipeline stage")

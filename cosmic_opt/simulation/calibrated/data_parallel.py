@@ -13,10 +13,10 @@ from cosmic_opt.workloads.footprint import (
     WEIGHT_BYTES,
     expert_copies,
     layer_parameters,
-    most_layers,
     table_parameters,
     weight_shards,
 )
+from cosmic_opt.workloads.stage_load import most_layers
 
 
 @dataclass(frozen=True, slots=True)

@@ -8,7 +8,7 @@ import numpy as np
 
 from cosmic_opt.simulation.calibrated.job import FloatArray, TrainingDesigns, TrainingSetup
 from cosmic_opt.simulation.calibrated.work import Work
-from cosmic_opt.workloads.footprint import most_layers
+from cosmic_opt.workloads.stage_load import end_layers, most_layers
 from cosmic_opt.workloads.training_designs import SCHEDULES
 
 ZERO_BUBBLE_SHARE = 1 / 3
@@ -31,18 +31,6 @@ class Stages:
     has_embedding: FloatArray
     bubble_s: FloatArray
     longest_s: FloatArray
-
-
-def end_layers(layers: int, designs: TrainingDesigns) -> tuple[FloatArray, FloatArray]:
-    """Return the layers of the first and of the last stage.
-
-    Slots without a layer stand for the embedding and the loss, as in 126 = 128 - 2 (Llama Team 2024, section 3.3.2):
-    the last stage has the larger half of them.
-    """
-    full = most_layers(layers, designs)
-    empty = full * designs.pp - layers
-    last = np.minimum(np.ceil(empty / 2), full)
-    return np.maximum(full - (empty - last), 0.0), full - last
 
 
 def schedule(setup: TrainingSetup, designs: TrainingDesigns, work: Work, exchange_s: FloatArray) -> Stages:

@@ -33,7 +33,7 @@ class Prediction:
 
     Attributes:
         step_s: Seconds; the sum of `terms` in their order, exactly.
-        memory: Bytes of the first pipeline stage.
+        memory: Bytes of the fullest pipeline stage.
         group: The accuracy group whose p90 made `interval`.
         hidden_input: The input that is usually not stated and moves this step most.
         interval: Seconds (low, high) a measurement lies between nine times in ten; the widest group's outside the

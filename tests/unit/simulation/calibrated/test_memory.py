@@ -11,7 +11,8 @@ from cosmic_opt.simulation.calibrated.memory import (
     published_activation_bytes,
     published_states_bytes,
 )
-from cosmic_opt.workloads.footprint import WORKSPACE_BYTES, footprint, in_flight, layer_activation_bytes
+from cosmic_opt.workloads.footprint import WORKSPACE_BYTES, footprint, layer_activation_bytes
+from cosmic_opt.workloads.stage_load import in_flight
 from tests.unit.simulation.calibrated.jobs import GPT_175B, LLAMA_8B, setup
 
 GIB = 2**30

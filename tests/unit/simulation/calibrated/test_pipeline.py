@@ -7,9 +7,9 @@ import pytest
 
 from cosmic_opt.simulation.calibrated.job import TrainingDesigns
 from cosmic_opt.simulation.calibrated.layer import Pass
-from cosmic_opt.simulation.calibrated.pipeline import end_layers, schedule
+from cosmic_opt.simulation.calibrated.pipeline import schedule
 from cosmic_opt.simulation.calibrated.work import Work
-from cosmic_opt.workloads.footprint import most_layers
+from cosmic_opt.workloads.stage_load import end_layers, most_layers
 from tests.unit.simulation.calibrated.jobs import GPT_175B, LLAMA_405B, setup
 
 ZERO = np.zeros(1)
