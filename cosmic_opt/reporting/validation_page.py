@@ -42,7 +42,7 @@ def validation_page(report: ValidationReport) -> str:
 
 def _title(row: ValidationRow) -> str:
     if row.facts is None:
-        return "rows"
+        return row.ranked.groups[0] if row.ranked is not None and row.ranked.groups else "rows"
     return row.facts.kind if row.facts.metric == "time_s" else f"{row.facts.kind} ({row.facts.metric})"
 
 

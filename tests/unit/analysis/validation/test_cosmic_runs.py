@@ -156,7 +156,7 @@ def test_a_run_that_cannot_be_predicted_says_why(changes: dict[str, object], wor
     assert words in str(row.note)
 
 
-ODD = st.sampled_from(
+ODD: st.SearchStrategy[Any] = st.sampled_from(
     [0, 1, -1, 2, 3, 7, 64, 10**6, 10**18, 10**30, 1.5, float("nan"), float("inf"), "", "x", None, [], {}]
 )
 
