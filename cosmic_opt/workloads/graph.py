@@ -2,7 +2,8 @@
 
 A stage is a row of buckets: the embedding, equal layers, the head. A bucket is worked forward and backward once per
 micro-batch; its weights are gathered and its gradients reduced over data parallelism. Nodes of one pass depend on
-the node before; sends join the stages, in the order of one-forward-one-backward (Narayanan 2021).
+the node before; sends join the stages, in the order of one-forward-one-backward (Narayanan 2021, 2.2.1). An interleaved
+stage is cut in pieces, and a micro-batch goes through all stages once per piece (2.2.2).
 
 Where communication stands: tensor parallelism synchronises the residual stream before and after each pair of GEMMs
 (Shoeybi 2019; with sequence parallelism as a gather and a reduce-scatter, Korthikanti 2022), the vocabulary's maps
@@ -14,7 +15,9 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
-from itertools import groupby
+from functools import cached_property
+from itertools import groupby, pairwise, product
+from typing import NamedTuple
 
 from cosmic_opt.workloads.operators import (
     Operator,
@@ -89,22 +92,60 @@ class Bucket:
 
 
 @dataclass(frozen=True, slots=True)
-class Stage:
-    """A pipeline stage: its buckets in forward order, a name for each, and the sends to its neighbours."""
+class Piece:
+    """What one pass of a stage works: the whole stage, or one of the pieces that an interleaved stage is cut in.
 
+    Attributes:
+        stage, index: Number `index` of the pieces of stage `stage`.
+        buckets: In forward order, with a name for each.
+        send_forward, send_backward: The messages to the pieces after and before it, None at the ends of the model.
+    """
+
+    stage: int
     index: int
     buckets: tuple[tuple[str, Bucket], ...]
     send_forward: Communication | None
     send_backward: Communication | None
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
+class Stage:
+    """A pipeline stage: its pieces in forward order, one unless stages are interleaved."""
+
+    index: int
+    pieces: tuple[Piece, ...]
+
+    @cached_property
+    def buckets(self) -> tuple[tuple[str, Bucket], ...]:
+        """Return the buckets of all pieces, in forward order."""
+        return tuple(bucket for piece in self.pieces for bucket in piece.buckets)
+
+    @property
+    def send_forward(self) -> Communication | None:
+        """Return the message with which a micro-batch leaves the stage for good, going forward."""
+        return self.pieces[-1].send_forward
+
+    @property
+    def send_backward(self) -> Communication | None:
+        """Return the message with which a micro-batch leaves the stage for good, going backward."""
+        return self.pieces[0].send_backward
+
+
+class Pass(NamedTuple):
+    """One pass of a stage: its direction, the piece it works and the micro-batch."""
+
+    forward: bool
+    piece: int
+    batch: int
+
+
+@dataclass(frozen=True)
 class TrainingGraph:
     """A training step.
 
     Attributes:
         stages: In forward order.
-        micro_batches: Passes of each stage, forward and backward.
+        micro_batches: Passes of each piece, forward and backward.
         gathers_each_pass: Whether weights are gathered for every pass, and gradients reduced after every one: ZeRO-3
             without a pipeline. Else weights are gathered for the first forward pass, gradients reduced after the last.
         gathers_backward: Whether a backward pass that reduces gathers weights again, the embedding's aside (its
@@ -116,14 +157,62 @@ class TrainingGraph:
     gathers_each_pass: bool
     gathers_backward: bool
 
+    @property
+    def pieces(self) -> int:
+        """Return the pieces of each stage."""
+        return len(self.stages[0].pieces)
+
+    @cached_property
+    def forward_passes(self) -> tuple[tuple[int, int], ...]:
+        """Return piece and micro-batch of every forward pass of a stage, in order; backward the pieces count down.
+
+        Interleaved stages work rounds of as many micro-batches as there are stages, piece after piece (Narayanan 2021,
+        2.2.2); micro-batches that fill no round of their own belong to the last one.
+        """
+        batches, stages, pieces = self.micro_batches, len(self.stages), self.pieces
+        rounds = max(1, batches // stages) if pieces > 1 else 1
+        starts = [number * stages for number in range(rounds)] + [batches]
+        return tuple(
+            (piece, index)
+            for start, stop in pairwise(starts)
+            for piece in range(pieces)
+            for index in range(start, stop)
+        )
+
+    def ahead(self, stage: int) -> int:
+        """Return how many forward passes a stage starts before it alternates.
+
+        Interleaved, that is twice the stages after it, and all pieces but one of the largest round, so that the last
+        stage has a micro-batch to send back (the schedule of Megatron-LM).
+        """
+        after = len(self.stages) - 1 - stage
+        if self.pieces > 1:
+            batches, stages = self.micro_batches, len(self.stages)
+            largest = batches - (max(1, batches // stages) - 1) * stages
+            after = 2 * after + (self.pieces - 1) * largest
+        return min(self.micro_batches * self.pieces, after)
+
+    def passes(self, stage: int) -> Iterator[Pass]:
+        """Yield the passes of a stage in the order in which it runs them."""
+        order, ahead, last = self.forward_passes, self.ahead(stage), self.pieces - 1
+        forward = [Pass(True, piece, index) for piece, index in order]
+        backward = [Pass(False, last - piece, index) for piece, index in order]
+        yield from forward[:ahead]
+        for pair in zip(forward[ahead:], backward, strict=False):
+            yield from pair
+        yield from backward[len(order) - ahead :]
+
+    def source(self, stage: int, one: Pass) -> tuple[int, Pass] | None:
+        """Return the stage and the pass whose message a pass waits for, None at the ends of the model."""
+        step = 1 if one.forward else -1
+        before, around = stage - step, one.piece
+        if not 0 <= before < len(self.stages):
+            before, around = before % len(self.stages), one.piece - step
+        return (before, one._replace(piece=around)) if 0 <= around < self.pieces else None
+
     def order(self, stage: int) -> Iterator[tuple[bool, int]]:
-        """Yield the passes of a stage in the order it runs them: (is it forward, which micro-batch)."""
-        ahead = min(self.micro_batches, len(self.stages) - 1 - stage)
-        yield from ((True, index) for index in range(ahead))
-        for index in range(self.micro_batches - ahead):
-            yield True, ahead + index
-            yield False, index
-        yield from ((False, index) for index in range(self.micro_batches - ahead, self.micro_batches))
+        """Yield direction and micro-batch of the passes of a stage in order."""
+        yield from ((one.forward, one.batch) for one in self.passes(stage))
 
 
 def training_graph(
@@ -137,21 +226,26 @@ def training_graph(
     """Return the graph of one step; the flags say whether data-parallel traffic runs beside compute."""
     build = _Builder(workload, job, parallelism, overlap_gradients, overlap_weights)
     pp, micro_batches = parallelism.pp, -(-job.global_batch // (parallelism.dp * job.micro_batch))
+    pieces = job.interleave if pp > 1 else 1
+    cut = [stage_layers(layers, pieces) for layers in stage_layers(workload.layers, pp)]
     layer, embedding, head = build.layer(), build.embedding(), build.head()
-    stages = []
+    to_next, to_last = build.send("send to the next stage"), build.send("send to the stage before")
+    stages: list[list[Piece]] = [[] for _ in range(pp)]
     first = 0
-    for index, layers in enumerate(stage_layers(workload.layers, pp)):
-        buckets = [(f"layer {first + place}", layer) for place in range(layers)]
-        if index == 0:
-            buckets.insert(0, (EMBEDDING, embedding))
-        if index == pp - 1:
-            buckets.append((HEAD, head))
-        to_next = build.send("send to the next stage") if index < pp - 1 else None
-        to_last = build.send("send to the stage before") if index > 0 else None
-        stages.append(Stage(index, tuple(buckets), to_next, to_last))
-        first += layers
+    for piece, stage in product(range(pieces), range(pp)):
+        buckets = [(f"layer {first + place}", layer) for place in range(cut[stage][piece])]
+        first += len(buckets)
+        is_first, is_last = (piece, stage) == (0, 0), (piece, stage) == (pieces - 1, pp - 1)
+        buckets = [*[(EMBEDDING, embedding)] * is_first, *buckets, *[(HEAD, head)] * is_last]
+        sends = None if is_last else to_next, None if is_first else to_last
+        stages[stage].append(Piece(stage, piece, tuple(buckets), *sends))
     sharded = job.zero_stage == 3
-    return TrainingGraph(tuple(stages), micro_batches, sharded and pp == 1, sharded and (pp == 1 or micro_batches == 1))
+    return TrainingGraph(
+        tuple(Stage(index, tuple(own)) for index, own in enumerate(stages)),
+        micro_batches,
+        sharded and pp == 1,
+        sharded and (pp == 1 or micro_batches == 1),
+    )
 
 
 @dataclass(frozen=True, slots=True)

@@ -10,6 +10,7 @@ the job's work. What a pass takes beyond its work is exposed.
 from __future__ import annotations
 
 from cosmic_opt.simulation.analytical._jit import jit
+from cosmic_opt.simulation.analytical.interleaved import least_until_reduced, piece_layers
 from cosmic_opt.simulation.analytical.layout import Term, Whole
 from cosmic_opt.simulation.analytical.tables import IntArray
 from cosmic_opt.simulation.analytical.traffic import Traffic, Work, ends_of
@@ -42,6 +43,8 @@ def fill_sharding(whole: IntArray, work: Work, traffic: Traffic, ends: tuple[int
                 terms[Term.COUNT] = passes * (gathered - gather)
             sent = traffic.send if stage > 0 and whole[Whole.OVERLAP_GRADIENTS] else 0
             settled = ends[stage] - sent + passes * gradient
+            if pp > 1 and whole[Whole.INTERLEAVE] > 1:
+                settled = max(settled, least_until_reduced(whole, work, traffic, stage, reduced))
             if settled > latest:
                 latest = settled
                 terms[Term.COUNT + 1] = passes * (reduced - gradient)
@@ -55,10 +58,39 @@ def _exposed(whole: IntArray, work: Work, traffic: Traffic, stage: int) -> tuple
 
     Weights are gathered going forward by every sharded stage, and again going backward by ZeRO-3 where it drops
     them in between: without a pipeline, or when the step is one micro-batch. Else they stay for the whole step.
+    What overlaps the passes of interleaved pieces is seen beside the first piece only, which is worked first forward
+    and last backward.
     """
     embed, head = ends_of(whole, stage)
-    layers = whole[Whole.LAYERS_FIRST + stage]
-    counts = (layers, embed, head)
+    counts = (whole[Whole.LAYERS_FIRST + stage], embed, head)
+    pieces = whole[Whole.INTERLEAVE]
+    if pieces == 1 or whole[Whole.PP] == 1:
+        exposed: tuple[int, int, int, int] = _exposed_beside(whole, work, traffic, counts)
+        return exposed
+    first = _exposed_beside(whole, work, traffic, (piece_layers(counts[0], pieces, 1), embed, 0))
+    every = _traffic_of(whole, traffic, counts)
+    gather = first[0] + (0 if whole[Whole.OVERLAP_WEIGHTS] else every[0] - first[2])
+    gradient = first[1] + (0 if whole[Whole.OVERLAP_GRADIENTS] else every[1] - first[3])
+    return gather, gradient, every[0], every[1]
+
+
+@jit
+def _traffic_of(whole: IntArray, traffic: Traffic, counts: tuple[int, int, int]) -> tuple[int, int]:
+    """Return all gathers and all reductions of buckets."""
+    layers, embed, head = counts
+    dropped = whole[Whole.PP] == 1 or whole[Whole.MICRO_BATCHES] == 1
+    again = 1 if whole[Whole.ZERO_STAGE] == 3 and dropped else 0
+    gathers = layers * traffic.layer_gather + embed * traffic.embed_gather + head * traffic.head_gather
+    reductions = layers * traffic.layer_reduce + embed * traffic.embed_reduce + head * traffic.head_reduce
+    return gathers + again * (gathers - embed * traffic.embed_gather), reductions
+
+
+@jit
+def _exposed_beside(
+    whole: IntArray, work: Work, traffic: Traffic, counts: tuple[int, int, int]
+) -> tuple[int, int, int, int]:
+    """Return exposed gathers and reductions, then all of them, of buckets that are worked in one pass each way."""
+    layers, embed, head = counts
     dropped = whole[Whole.PP] == 1 or whole[Whole.MICRO_BATCHES] == 1
     again = 1 if whole[Whole.ZERO_STAGE] == 3 and dropped else 0
     forward_gathers = layers * traffic.layer_gather + embed * traffic.embed_gather + head * traffic.head_gather

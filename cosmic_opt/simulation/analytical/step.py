@@ -15,6 +15,7 @@ import numpy as np
 
 from cosmic_opt.simulation.analytical._jit import jit
 from cosmic_opt.simulation.analytical.layout import FULL, LIMIT_TICKS, NO_TIME, SELECTIVE, Term, Whole
+from cosmic_opt.simulation.analytical.interleaved import interleaved_ends
 from cosmic_opt.simulation.analytical.sharding import fill_sharding
 from cosmic_opt.simulation.analytical.tables import IntArray
 from cosmic_opt.simulation.analytical.traffic import (
@@ -32,7 +33,7 @@ TOO_LONG = NO_TIME
 
 @jit
 def compose(whole: IntArray, vectors: IntArray, terms: IntArray) -> int:
-    """Return the ticks of the step, and fill `terms` [11 + 2] with its parts and what is hidden.
+    """Return the ticks of the step, and fill `terms` [12 + 2] with its parts and what is hidden.
 
     Args:
         whole: A prepared row, [W].
@@ -112,7 +113,10 @@ def _pipeline_ends(whole: IntArray, work: Work, traffic: Traffic, stage: int) ->
     1F1B lets it go ahead, and before its last backward pass, with as many passes backward to work. The waits are one
     where it goes forward all the way first.
     """
-    pieces, batches = whole[Whole.INTERLEAVE], whole[Whole.MICRO_BATCHES]
+    if whole[Whole.INTERLEAVE] > 1 and whole[Whole.PP] > 1:
+        ends: tuple[int, int] = interleaved_ends(whole, work, traffic, stage)
+        return ends
+    batches = whole[Whole.MICRO_BATCHES]
     forward, backward = _stage_ways(whole, work, traffic, stage)
     after, ahead = 0, 0
     down, up = _all_ways(whole, work, traffic)
@@ -128,9 +132,8 @@ def _pipeline_ends(whole: IntArray, work: Work, traffic: Traffic, stage: int) ->
     waits = max(0, after - min(batches - 1, ahead) * min(forward, backward))
     if batches > ahead + 1:
         waits = max(0, after - ahead * forward) + max(0, after - ahead * backward)
-    waits += down
-    busy = batches * (forward + backward)
-    return busy + (waits + up + pieces - 1) // pieces, busy + (waits + pieces - 1) // pieces
+    own = down + batches * (forward + backward) + waits
+    return own + up, own
 
 
 @jit

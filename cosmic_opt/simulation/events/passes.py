@@ -7,16 +7,29 @@ weights, and a send holds its stage until the message is out.
 
 from __future__ import annotations
 
-from collections.abc import Hashable
+from collections.abc import Hashable, Iterable
 from dataclasses import dataclass, field
+from itertools import accumulate
 
 from cosmic_opt.simulation.events.lower import Lowered
 from cosmic_opt.simulation.events.program import Call, Op, Program, Stream
-from cosmic_opt.workloads.graph import EMBEDDING, Bucket, Communication, Compute, Node, Stage, TrainingGraph
+from cosmic_opt.workloads.graph import (
+    EMBEDDING,
+    Bucket,
+    Communication,
+    Compute,
+    Node,
+    Pass,
+    Piece,
+    Stage,
+    TrainingGraph,
+)
 
 COMPUTE, GATHER, REDUCE, ARRIVAL = 0, 1, 2, 3
 STREAMS = ("compute", "weight gathers", "gradient reductions", "arrival of the input")
 """The streams of one stage; gathers and reductions share a lane."""
+
+WAIT = "wait for the stage before"
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,13 +77,19 @@ class Builder:
             call = stage * len(self.lowered.calls) + self.lowered.call_index(node)
             self.add(stage, stream, name, call=call, wait=wait, key=key)
 
+    @property
+    def firsts(self) -> list[int]:
+        """Return the position of the first operation of each stream in the program."""
+        return list(accumulate((len(stream) for stream in self.streams), initial=0))
+
+    def positions(self, keys: Iterable[Hashable]) -> list[int]:
+        """Return the positions in the program of the operations of these keys."""
+        firsts = self.firsts
+        return [self._position(key, firsts) for key in keys]
+
     def program(self) -> Program:
         """Return the program; every stage has dimensions of its own."""
-        firsts, total = [], 0
-        for stream in self.streams:
-            firsts.append(total)
-            total += len(stream)
-        found = []
+        firsts, found = self.firsts, []
         for place, stream in enumerate(self.streams):
             stage, kind = divmod(place, len(STREAMS))
             ops = tuple(Op(name, ticks, call, self._position(wait, firsts)) for name, ticks, call, wait in stream)
@@ -98,49 +117,49 @@ def _moved(call: Call, by: int) -> Call:
 def add_pass(
     builder: Builder,
     graph: TrainingGraph,
-    stage: Stage,
-    forward: bool,
-    index: int,
+    one: Pass,
+    stage: int,
     traffic: Traffic,
     *,
     place: int = 0,
     arrival: Hashable = None,
 ) -> None:
-    """Append one pass of micro-batch `index` to the streams of stage number `place` of the program.
+    """Append one pass of a stage to the streams of stage number `place` of the program.
 
-    Its first operation is ("begin", place, forward, index) and waits for `arrival`; ("end", ...) follows its message;
+    Its first operation is ("begin", place, pass) and waits for `arrival`; ("end", ...) follows its message;
     ("settled", ...) is its last reduction, if one overlaps. What blocks stands beside its bucket's work; in a pipeline
-    gathers come before the wait for the stage before, and reductions after the message to it.
+    all gathers of a stage come before its first wait for the stage before, and all reductions after its last message.
     """
-    own = (place, forward, index)
+    piece, own = graph.stages[stage].pieces[one.piece], (place, one)
     inline = len(graph.stages) == 1
-    blocking = [] if inline else [node for node in data_traffic(stage, forward, traffic) if node.blocking]
-    before = [node for node in blocking if forward]
-    after = [node for node in blocking if node.collective != "all_gather"]
-    for gather in before:
-        builder.node(place, COMPUTE, gather.name, gather, wait=None)
+    blocking = [] if inline or one.piece > 0 else data_traffic(graph.stages[stage], one.forward, traffic)
+    for gather in blocking:
+        if gather.blocking and one.forward:
+            builder.node(place, COMPUTE, gather.name, gather, wait=None)
     builder.add(place, COMPUTE, "begin", wait=arrival, key=("begin", *own))
-    buckets = stage.buckets if forward else stage.buckets[::-1]
-    issue = None if not graph.gathers_each_pass and forward and index == 0 else ("begin", *own)
+    buckets = piece.buckets if one.forward else piece.buckets[::-1]
+    issue = None if not graph.gathers_each_pass and one.forward and one.batch == 0 else ("begin", *own)
     for name, bucket in buckets:
-        gathered = None if bucket.gather in before else _gather(builder, bucket, name, own, traffic, issue)
-        for number, node in enumerate(bucket.forward if forward else bucket.backward):
+        before = not inline and one.forward and bucket.gather is not None and bucket.gather.blocking
+        gathered = None if before else _gather(builder, bucket, name, own, traffic, issue)
+        for number, node in enumerate(bucket.forward if one.forward else bucket.backward):
             label = f"{name}: {node.name}"
             builder.node(place, COMPUTE, label, node, wait=gathered if number == 0 else None)
-        if traffic.reductions and bucket.reduce is not None and bucket.reduce not in after:
+        if traffic.reductions and bucket.reduce is not None and (inline or not bucket.reduce.blocking):
             _reduce(builder, bucket.reduce, name, own)
-    send = stage.send_forward if forward else stage.send_backward
+    send = piece.send_forward if one.forward else piece.send_backward
     if send is not None:
         builder.node(place, COMPUTE, send.name, send, wait=None)
     builder.add(place, COMPUTE, "end", key=("end", *own))
-    for reduce in after:
-        builder.node(place, COMPUTE, reduce.name, reduce, wait=None)
+    for reduce in blocking:
+        if reduce.blocking and reduce.collective != "all_gather":
+            builder.node(place, COMPUTE, reduce.name, reduce, wait=None)
 
 
-def data_traffic(stage: Stage, forward: bool, traffic: Traffic) -> list[Communication]:
-    """Return the gathers and reductions of one pass of a stage; a backward pass has no use for the embedding."""
+def data_traffic(part: Piece | Stage, forward: bool, traffic: Traffic) -> list[Communication]:
+    """Return the gathers and reductions of one pass; a backward pass has no use for the embedding."""
     found = []
-    for _, bucket in stage.buckets:
+    for _, bucket in part.buckets:
         if bucket.gather is not None and traffic.gathers and (forward or bucket.name != EMBEDDING):
             found.append(bucket.gather)
         if bucket.reduce is not None and traffic.reductions:
@@ -149,11 +168,11 @@ def data_traffic(stage: Stage, forward: bool, traffic: Traffic) -> list[Communic
 
 
 def _gather(
-    builder: Builder, bucket: Bucket, name: str, own: tuple[int, bool, int], traffic: Traffic, issue: Hashable
+    builder: Builder, bucket: Bucket, name: str, own: tuple[int, Pass], traffic: Traffic, issue: Hashable
 ) -> Hashable:
     """Append the bucket's gather; return what its work waits for. A backward pass has no use for the embedding."""
-    node, (place, forward, _) = bucket.gather, own
-    if node is None or not traffic.gathers or (not forward and bucket.name == EMBEDDING):
+    node, (place, one) = bucket.gather, own
+    if node is None or not traffic.gathers or (not one.forward and bucket.name == EMBEDDING):
         return None
     label = f"{name}: {node.name}"
     if node.blocking:
@@ -164,7 +183,7 @@ def _gather(
     return key
 
 
-def _reduce(builder: Builder, node: Communication, name: str, own: tuple[int, bool, int]) -> None:
+def _reduce(builder: Builder, node: Communication, name: str, own: tuple[int, Pass]) -> None:
     place = own[0]
     label = f"{name}: {node.name}"
     if node.blocking:
@@ -175,7 +194,7 @@ def _reduce(builder: Builder, node: Communication, name: str, own: tuple[int, bo
 
 
 def traffic_of(graph: TrainingGraph, forward: bool, index: int) -> Traffic:
-    """Return what data parallelism does in a pass."""
+    """Return what data parallelism does in a pass of micro-batch `index`."""
     first = graph.gathers_each_pass or index == 0
     last = graph.gathers_each_pass or index == graph.micro_batches - 1
     if forward:
@@ -185,15 +204,20 @@ def traffic_of(graph: TrainingGraph, forward: bool, index: int) -> Traffic:
 
 def whole_program(lowered: Lowered, graph: TrainingGraph) -> Program:
     """Return the whole step, nothing folded but equal ranks: every pass of every stage, node by node."""
+    return whole_builder(lowered, graph).program()
+
+
+def whole_builder(lowered: Lowered, graph: TrainingGraph) -> Builder:
+    """Return the whole step before its waits are looked up."""
     builder = Builder(lowered, len(graph.stages))
     for stage in graph.stages:
         before: Hashable = None
-        for forward, index in graph.order(stage.index):
-            source = stage.index - 1 if forward else stage.index + 1
-            arrival: Hashable = ("end", source, forward, index) if 0 <= source < len(graph.stages) else None
+        for one in graph.passes(stage.index):
+            source = graph.source(stage.index, one)
+            arrival: Hashable = ("end", *source) if source is not None else None
             if before in builder.places:  # without a pipeline, a pass waits until the one before is settled
                 arrival = before
-            traffic = traffic_of(graph, forward, index)
-            add_pass(builder, graph, stage, forward, index, traffic, place=stage.index, arrival=arrival)
-            before = ("settled", stage.index, forward, index) if graph.gathers_each_pass else None
-    return builder.program()
+            traffic = traffic_of(graph, one.forward, one.batch)
+            add_pass(builder, graph, one, stage.index, traffic, place=stage.index, arrival=arrival)
+            before = ("settled", stage.index, one) if graph.gathers_each_pass else None
+    return builder

@@ -13,7 +13,7 @@ from cosmic_opt.simulation.events.lower import Lowered, lower
 from cosmic_opt.simulation.events.step import EventStep, StepSimulation
 from cosmic_opt.workloads.graph import TrainingGraph, training_graph
 from cosmic_opt.workloads.parallelism import Parallelism
-from cosmic_opt.workloads.training import training_job
+from cosmic_opt.workloads.training import OFFLOADS, training_job
 
 POLICY = "scheduling_policy"
 Value = int | str
@@ -32,7 +32,7 @@ class EventSimulator:
         job = analytical.job
         own = {
             name: getattr(job, name)
-            for name in ("micro_batch", "recompute", "zero_stage", "sequence_parallel", "interleave")
+            for name in ("micro_batch", "recompute", "zero_stage", "sequence_parallel", "interleave", *OFFLOADS)
         }
         self.constants: dict[str, Value] = {**DEFAULTS, POLICY: "fifo", **own, **constants}
 
@@ -40,7 +40,8 @@ class EventSimulator:
         """Simulate the step of one design: a value for every column of the problem, in base units.
 
         Raises:
-            SpecError: a value is missing or outside the domains, or stages are interleaved.
+            SpecError: a value is missing or outside the domains, stages are interleaved, or something is
+                offloaded.
             InfeasibleError: the degrees do not fill the network, or an algorithm does not exist there.
             LimitError: the step takes longer than 13 days.
         """
@@ -49,11 +50,12 @@ class EventSimulator:
     def bind(self, design: Mapping[str, Value]) -> StepSimulation:
         """Return the graph and the ticks of one design, ready to run."""
         values = {**self.constants, **design}
-        if int(values["interleave"]) > 1:
+        offloaded = [name for name in OFFLOADS if int(values[name])]
+        if offloaded:
             raise SpecError(
-                "the event simulator runs pipeline stages in one piece",
-                where=Where(key="interleave"),
-                hint="fix interleave=1, or use the analytical engine",
+                "the event simulator has no host memory",
+                where=Where(key=offloaded[0]),
+                hint=f"fix {' '.join(f'{name}=0' for name in offloaded)}, or use the analytical engine",
             )
         return StepSimulation(self._lower(design, values), self.graph(values))
 
@@ -66,7 +68,7 @@ class EventSimulator:
         data: dict[str, Value] = {
             name: getattr(own, name) for name in own.__dataclass_fields__ if name not in ("zero_stage",)
         }
-        for name in ("micro_batch", "recompute", "sequence_parallel"):
+        for name in ("micro_batch", "recompute", "sequence_parallel", "interleave"):
             data[name] = values[name]
         job = training_job(self.analytical.workload, {**data, "zero_stage": stage})
         degrees = Parallelism(*(int(values[name]) for name in ("dp", "tp", "pp", "sp")))

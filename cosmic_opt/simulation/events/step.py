@@ -14,18 +14,19 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import NamedTuple
 
 import numpy as np
 
 from cosmic_opt.simulation.analytical.layout import TERMS, Term, Whole
+from cosmic_opt.simulation.events.interleaved import InterleavedPlay
 from cosmic_opt.simulation.events.lower import Lowered
-from cosmic_opt.simulation.events.passes import ARRIVAL, Builder, Traffic, add_pass, data_traffic, traffic_of
-from cosmic_opt.simulation.events.pipeline import run_pipeline
+from cosmic_opt.simulation.events.passes import ARRIVAL, WAIT, Builder, Traffic, add_pass, data_traffic, traffic_of
+from cosmic_opt.simulation.events.pipeline import order_of, run_pipeline
 from cosmic_opt.simulation.events.program import IntArray, Program
 from cosmic_opt.simulation.events.replay import Replay, run_program
-from cosmic_opt.workloads.graph import CONTEXT, TENSOR, Bucket, Communication, Node, Stage, TrainingGraph
+from cosmic_opt.workloads.graph import CONTEXT, TENSOR, Bucket, Communication, Node, Pass, Piece, Stage, TrainingGraph
 
 PART_TERMS = {
     "forward": Term.FORWARD,
@@ -36,7 +37,6 @@ PART_TERMS = {
     "head_forward": Term.ENDS,
     "head_backward": Term.ENDS,
 }
-WAIT = "wait for the stage before"
 GROUP_TERMS = {TENSOR: Term.TENSOR, CONTEXT: Term.SEQUENCE}
 
 
@@ -64,8 +64,10 @@ class EventStep:
         stage: The pipeline stage that `terms` describe: the one with most work.
         micro_batches: Passes of each stage, forward and backward.
         busy_ticks: int64 [stages, D], how long an NPU's dimensions serve.
-        begins: int64 [stages, 2, micro-batches], when each backward (0) and forward (1) pass begins.
+        begins, ends: int64 [stages, 2, passes], when each backward (0) and forward (1) pass begins, and when its
+            message is out, in the order of the stage; without a pipeline, when its gradients are reduced.
         settled: When each stage has all its gradients.
+        windows: Of interleaved stages, what was played with all stages at once: when it begins, and the passes.
     """
 
     step_ticks: int
@@ -75,7 +77,9 @@ class EventStep:
     micro_batches: int
     busy_ticks: IntArray
     begins: IntArray
+    ends: IntArray
     settled: tuple[int, ...]
+    windows: tuple[tuple[int, Builder], ...] = ()
 
 
 class StepSimulation:
@@ -88,32 +92,51 @@ class StepSimulation:
 
     def run(self) -> EventStep:
         """Simulate the step."""
-        stages, batches = self.graph.stages, self.graph.micro_batches
+        stages = self.graph.stages
         if self.graph.gathers_each_pass:
-            return self._run_in_turn(stages[0])
+            return self._run_in_turn(stages[0].pieces[0])
+        if self.graph.pieces > 1:
+            return self._run_interleaved()
+        pieces = [stage.pieces[0] for stage in stages]
         first, arrival = list[PassTimes](), 0
-        begins = np.empty((len(stages), 2, batches), dtype=np.int64)
-        ends = np.empty(len(stages), dtype=np.int64)
-        for stage in stages:
-            first.append(self._first_forward(stage, arrival))
+        begins, ends = np.empty((2, len(stages), 2, self.graph.micro_batches), dtype=np.int64)
+        for piece in pieces:
+            first.append(self._first_forward(piece, arrival))
+            begins[piece.stage, 1, 0], ends[piece.stage, 1, 0] = arrival, arrival + first[-1].end
             arrival += first[-1].end
-            ends[stage.index] = arrival
-        last = [self._last_pass(stage, False) for stage in stages]
-        forward, backward = (self._column(self.pass_ticks(stage, way) for stage in stages) for way in (True, False))
-        run_pipeline(forward, backward, ends, self._column(times.end for times in last), begins)
-        settled = tuple(int(begins[stage.index, 0, -1]) + last[stage.index].settled for stage in stages)
+        last = [self._last_pass(piece, False) for piece in pieces]
+        forward, backward = (self._column(self.pass_ticks(piece, way) for piece in pieces) for way in (True, False))
+        ways = forward[:, None], backward[:, None]
+        idle = np.zeros(len(stages), dtype=np.int64)
+        run_pipeline(order_of(self.graph), *ways, self._column(times.end for times in last), idle, 1, begins, ends)
+        settled = tuple(int(begins[piece.stage, 0, -1]) + last[piece.stage].settled for piece in pieces)
         slowest = int(np.argmax(forward + backward))
         exposed = (first[slowest].gathers + last[slowest].gathers, last[slowest].reductions)
-        return self._result(slowest, exposed, begins, settled)
+        return self._result(slowest, exposed, begins, ends, settled)
 
-    def _run_in_turn(self, stage: Stage) -> EventStep:
+    def _run_interleaved(self) -> EventStep:
+        """Book what passes take longer than alone to gathers going forward, going backward to them up to their time."""
+        play = InterleavedPlay(self.lowered, self.graph, self.pass_ticks)
+        begins, ends, settled = play.run()
+        slowest = int(np.argmax((play.forward + play.backward).sum(axis=1)))
+        batches, own = self.graph.micro_batches, ends[slowest] - begins[slowest]
+        traffic = data_traffic(self.graph.stages[slowest], False, traffic_of(self.graph, False, batches - 1))
+        again = sum(self.lowered.ticks(node) for node in traffic if node.collective == "all_gather")
+        late = int(own[0].sum() - batches * play.backward[slowest].sum() + settled[slowest] - ends[slowest, 0, -1])
+        gathers = int(own[1].sum() - batches * play.forward[slowest].sum() + play.blocked[slowest])
+        exposed = gathers + min(late, again), late - min(late, again)
+        step = self._result(slowest, exposed, begins, ends, tuple(settled.tolist()))
+        return replace(step, windows=tuple(play.windows))
+
+    def _run_in_turn(self, piece: Piece) -> EventStep:
         """Without a pipeline every pass gathers and reduces by itself, and the next one begins when it is settled."""
         batches = self.graph.micro_batches
-        forward, backward = (self._last_pass(stage, way) for way in (True, False))
+        forward, backward = (self._last_pass(piece, way) for way in (True, False))
         both = forward.settled + backward.settled
         turns = np.arange(batches, dtype=np.int64) * both
         exposed = (batches * (forward.gathers + backward.gathers), batches * backward.reductions)
-        return self._result(0, exposed, np.array([[turns + forward.settled, turns]]), (batches * both,))
+        begins, ends = np.array([[turns + forward.settled, turns]]), np.array([[turns + both, turns + forward.settled]])
+        return self._result(0, exposed, begins, ends, (batches * both,))
 
     @staticmethod
     def _column(values: Iterator[int]) -> IntArray:
@@ -121,10 +144,10 @@ class StepSimulation:
 
     # --- passes -----------------------------------------------------------------------------------------------
 
-    def pass_ticks(self, stage: Stage, forward: bool) -> int:
+    def pass_ticks(self, piece: Piece, forward: bool) -> int:
         """Return the time of a pass without data-parallel traffic, its send included."""
-        ticks = sum(self._bucket(bucket, forward) for _, bucket in stage.buckets)
-        send = stage.send_forward if forward else stage.send_backward
+        ticks = sum(self._bucket(bucket, forward) for _, bucket in piece.buckets)
+        send = piece.send_forward if forward else piece.send_backward
         return ticks + (self.lowered.ticks(send) if send is not None else 0)
 
     def _bucket(self, bucket: Bucket, forward: bool) -> int:
@@ -135,66 +158,57 @@ class StepSimulation:
             self._bucket_ticks[key] = sum(self.lowered.ticks(node) for node in nodes)
         return self._bucket_ticks[key]
 
-    def pass_duration(self, stage: Stage, forward: bool, index: int, begin: int) -> int:
-        """Return the time of a pass that begins at `begin` ticks; where every pass reduces, until that is done."""
-        if self.graph.gathers_each_pass:
-            return self._last_pass(stage, forward).settled
-        if forward and index == 0:
-            return self._first_forward(stage, begin).end
-        if not forward and index == self.graph.micro_batches - 1:
-            return self._last_pass(stage, forward).end
-        return self.pass_ticks(stage, forward)
-
-    def _first_forward(self, stage: Stage, arrival: int) -> PassTimes:
+    def _first_forward(self, piece: Piece, arrival: int) -> PassTimes:
         """Return the first forward pass of a stage; its gathers begin with the step, itself at `arrival`."""
         traffic = traffic_of(self.graph, True, 0)
-        plain = self.pass_ticks(stage, True)
-        if self._gathered_before(stage, traffic, arrival):
+        plain = self.pass_ticks(piece, True)
+        if self._gathered_before(piece, traffic, arrival):
             end = plain
-        elif _beside(stage, True, traffic):
-            end = self._run(self.first_forward(stage, arrival)).ticks - arrival
+        elif _beside(piece, True, traffic):
+            end = self._run(self.first_forward(piece, arrival)).ticks - arrival
         else:
-            gathers = self._blocking(stage, True, traffic)
+            gathers = self._blocking(piece, True, traffic)
             end = plain + (gathers if self._inline else max(0, gathers - arrival))
         return PassTimes(end, end, end - plain, 0)
 
-    def _gathered_before(self, stage: Stage, traffic: Traffic, arrival: int) -> bool:
+    def _gathered_before(self, piece: Piece, traffic: Traffic, arrival: int) -> bool:
         """Whether all weights are there when the input arrives: until then gathers have the network to themselves."""
-        gathers = data_traffic(stage, True, traffic)
+        gathers = data_traffic(piece, True, traffic)
         return arrival > 0 and sum(self.lowered.ticks(node) for node in gathers) <= arrival
 
-    def first_forward(self, stage: Stage, arrival: int) -> Program:
+    def first_forward(self, piece: Piece, arrival: int) -> Program:
         """Return the first forward pass of a stage whose input arrives at `arrival` ticks, from the step's begin."""
         builder = Builder(self.lowered)
         builder.add(0, ARRIVAL, WAIT, ticks=arrival, key="arrival")
-        add_pass(builder, self.graph, stage, True, 0, traffic_of(self.graph, True, 0), arrival="arrival")
+        traffic = traffic_of(self.graph, True, 0)
+        add_pass(builder, self.graph, Pass(True, piece.index, 0), piece.stage, traffic, arrival="arrival")
         return builder.program()
 
-    def _last_pass(self, stage: Stage, forward: bool) -> PassTimes:
+    def _last_pass(self, piece: Piece, forward: bool) -> PassTimes:
         """Return the last pass of a direction; what gathers add is what they add without reductions."""
         traffic = traffic_of(self.graph, forward, self.graph.micro_batches - 1)
-        plain = self.pass_ticks(stage, forward)
-        end, settled = self._timed(stage, forward, traffic)
+        plain = self.pass_ticks(piece, forward)
+        end, settled = self._timed(piece, forward, traffic)
         gathers = settled - plain
         if traffic.reductions:
-            _, alone = self._timed(stage, forward, Traffic(gathers=traffic.gathers))
+            _, alone = self._timed(piece, forward, Traffic(gathers=traffic.gathers))
             gathers = min(gathers, alone - plain)
         return PassTimes(end, settled, gathers, settled - plain - gathers)
 
-    def _timed(self, stage: Stage, forward: bool, traffic: Traffic) -> tuple[int, int]:
+    def _timed(self, piece: Piece, forward: bool, traffic: Traffic) -> tuple[int, int]:
         """Return when a pass's message is out and when its reductions are done; equal stages are timed once."""
-        sends = stage.send_forward is not None, stage.send_backward is not None
-        key = (len(stage.buckets), stage.index == 0, *sends, forward, traffic)
+        sends = piece.send_forward is not None, piece.send_backward is not None
+        key = (len(piece.buckets), piece.stage == 0, *sends, forward, traffic)
         if key not in self._times:
-            self._times[key] = self._replayed(stage, forward, traffic)
+            self._times[key] = self._replayed(piece, forward, traffic)
         return self._times[key]
 
-    def _replayed(self, stage: Stage, forward: bool, traffic: Traffic) -> tuple[int, int]:
-        if not _beside(stage, forward, traffic):
-            settled = self.pass_ticks(stage, forward) + self._blocking(stage, forward, traffic)
-            after = 0 if self._inline else self._blocking(stage, forward, Traffic(reductions=traffic.reductions))
+    def _replayed(self, piece: Piece, forward: bool, traffic: Traffic) -> tuple[int, int]:
+        if not _beside(piece, forward, traffic):
+            settled = self.pass_ticks(piece, forward) + self._blocking(piece, forward, traffic)
+            after = 0 if self._inline else self._blocking(piece, forward, Traffic(reductions=traffic.reductions))
             return settled - after, settled
-        program, end = self.last_pass(stage, forward, traffic)
+        program, end = self.last_pass(piece, forward, traffic)
         replay = self._run(program)
         return int(replay.ends[end]), replay.ticks
 
@@ -203,23 +217,25 @@ class StepSimulation:
         """Whether blocking traffic stands beside the work of its bucket."""
         return len(self.graph.stages) == 1
 
-    def last_pass(self, stage: Stage, forward: bool, traffic: Traffic) -> tuple[Program, int]:
+    def last_pass(self, piece: Piece, forward: bool, traffic: Traffic) -> tuple[Program, int]:
         """Return the last pass of a direction, from its begin, and which operation ends when its message is out."""
         builder = Builder(self.lowered)
-        index = self.graph.micro_batches - 1
-        add_pass(builder, self.graph, stage, forward, index, traffic)
-        return builder.program(), builder.places["end", 0, forward, index][1]
+        one = Pass(forward, piece.index, self.graph.micro_batches - 1)
+        add_pass(builder, self.graph, one, piece.stage, traffic)
+        return builder.program(), builder.places["end", 0, one][1]
 
     def _run(self, program: Program) -> Replay:
         return run_program(program, policy=self.lowered.policy)
 
-    def _blocking(self, stage: Stage, forward: bool, traffic: Traffic) -> int:
+    def _blocking(self, piece: Piece, forward: bool, traffic: Traffic) -> int:
         """Return the time of data-parallel traffic that stands in the compute stream."""
-        return sum(self.lowered.ticks(node) for node in data_traffic(stage, forward, traffic) if node.blocking)
+        return sum(self.lowered.ticks(node) for node in data_traffic(piece, forward, traffic) if node.blocking)
 
     # --- results ----------------------------------------------------------------------------------------------
 
-    def _result(self, slowest: int, exposed: tuple[int, int], begins: IntArray, settled: tuple[int, ...]) -> EventStep:
+    def _result(
+        self, slowest: int, exposed: tuple[int, int], begins: IntArray, ends: IntArray, settled: tuple[int, ...]
+    ) -> EventStep:
         whole = self.lowered.whole
         optimizer = int(whole[Whole.OPTIMIZER_FIRST : Whole.OPTIMIZER_LAST + 1].max())
         step = max(settled) + optimizer
@@ -238,6 +254,7 @@ class StepSimulation:
             micro_batches=self.graph.micro_batches,
             busy_ticks=np.array([self._busy(stage) for stage in self.graph.stages]),
             begins=begins,
+            ends=ends,
             settled=settled,
         )
 
@@ -260,9 +277,10 @@ class StepSimulation:
         for name, bucket in kinds.items():
             yield from ((node, True, batches * often[name]) for node in bucket.forward)
             yield from ((node, False, batches * often[name]) for node in bucket.backward)
-        for send, forward in ((stage.send_forward, True), (stage.send_backward, False)):
-            if send is not None:
-                yield send, forward, batches
+        for piece in stage.pieces:
+            for send, forward in ((piece.send_forward, True), (piece.send_backward, False)):
+                if send is not None:
+                    yield send, forward, batches
 
     def _data(self, stage: Stage) -> Iterator[tuple[Communication, int]]:
         """Yield the data-parallel traffic of a stage, and how often it runs."""
@@ -289,5 +307,5 @@ class StepSimulation:
         return busy
 
 
-def _beside(stage: Stage, forward: bool, traffic: Traffic) -> bool:
-    return any(not node.blocking for node in data_traffic(stage, forward, traffic))
+def _beside(piece: Piece, forward: bool, traffic: Traffic) -> bool:
+    return any(not node.blocking for node in data_traffic(piece, forward, traffic))

@@ -8,11 +8,11 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
-from cosmic_opt.simulation.events.passes import Builder, add_pass, traffic_of
+from cosmic_opt.simulation.events.passes import STREAMS, WAIT, Builder, add_pass, traffic_of
 from cosmic_opt.simulation.events.program import Program
 from cosmic_opt.simulation.events.replay import run_program
-from cosmic_opt.simulation.events.step import WAIT, EventStep, StepSimulation
-from cosmic_opt.workloads.graph import CONTEXT, DATA, KEYS, PIPELINE, STREAM, TENSOR, Stage
+from cosmic_opt.simulation.events.step import EventStep, StepSimulation
+from cosmic_opt.workloads.graph import CONTEXT, DATA, KEYS, PIPELINE, STREAM, TENSOR, Pass, Stage
 
 PASSES, COMPUTE_ROW = "passes", "compute"
 COMMUNICATION = {
@@ -35,11 +35,12 @@ def timeline(simulation: StepSimulation, step: EventStep, dimensions: Sequence[s
     for stage in simulation.graph.stages:
         events += _names(stage.index, len(simulation.graph.stages), rows)
         events += _passes(simulation, step, stage)
-        for forward, index in _detailed(step.micro_batches):
-            begin = int(step.begins[stage.index, int(forward), index])
-            events += _details(simulation, stage, forward, index, begin, rows)
+        for program, begin in _detailed(simulation, step, stage):
+            events += _details(simulation, program, begin, stage.index, rows)
         start, optimizer = max(step.settled), step.step_ticks - max(step.settled)
         events.append(_block(stage.index, 1, "optimizer", start, optimizer))
+    for begin, builder in step.windows:
+        events += _details(simulation, builder.program(), begin, 0, rows)
     return {
         "traceEvents": events,
         "displayTimeUnit": "ms",
@@ -51,9 +52,28 @@ def timeline(simulation: StepSimulation, step: EventStep, dimensions: Sequence[s
     }
 
 
-def _detailed(micro_batches: int) -> list[tuple[bool, int]]:
-    indices = sorted({0, micro_batches - 1})
-    return [(forward, index) for index in indices for forward in (True, False)]
+def _detailed(simulation: StepSimulation, step: EventStep, stage: Stage) -> Iterator[tuple[Program, int]]:
+    """Yield the passes of the first and last micro-batch that stand in no window, and the ticks at which they start."""
+    graph = simulation.graph
+    for one, begin, _ in _timed(simulation, step, stage):
+        inside = any(("end", stage.index, one) in builder.places for _, builder in step.windows)
+        if one.batch not in (0, graph.micro_batches - 1) or inside:
+            continue
+        if one == (True, 0, 0) and not graph.gathers_each_pass:
+            yield simulation.first_forward(stage.pieces[0], begin), 0
+            continue
+        builder = Builder(simulation.lowered)
+        add_pass(builder, graph, one, stage.index, traffic_of(graph, one.forward, one.batch))
+        yield builder.program(), begin
+
+
+def _timed(simulation: StepSimulation, step: EventStep, stage: Stage) -> Iterator[tuple[Pass, int, int]]:
+    """Yield every pass of a stage, when it begins and when it ends."""
+    done = [0, 0]
+    for one in simulation.graph.passes(stage.index):
+        place = stage.index, int(one.forward), done[one.forward]
+        done[one.forward] += 1
+        yield one, int(step.begins[place]), int(step.ends[place])
 
 
 def _names(stage: int, stages: int, rows: Sequence[str]) -> Iterator[Event]:
@@ -66,45 +86,35 @@ def _names(stage: int, stages: int, rows: Sequence[str]) -> Iterator[Event]:
 
 def _passes(simulation: StepSimulation, step: EventStep, stage: Stage) -> Iterator[Event]:
     """Yield a block per pass: as long as the pass, up to where its message is out."""
-    for forward, index in simulation.graph.order(stage.index):
-        begin = int(step.begins[stage.index, int(forward), index])
-        name = f"{'forward' if forward else 'backward'}, micro-batch {index}"
-        yield _block(stage.index, 0, name, begin, simulation.pass_duration(stage, forward, index, begin))
+    for one, begin, end in _timed(simulation, step, stage):
+        piece = f", piece {one.piece}" if simulation.graph.pieces > 1 else ""
+        name = f"{'forward' if one.forward else 'backward'}, micro-batch {one.batch}{piece}"
+        yield _block(stage.index, 0, name, begin, end - begin)
 
 
 def _details(
-    simulation: StepSimulation, stage: Stage, forward: bool, index: int, begin: int, rows: Sequence[str]
+    simulation: StepSimulation, program: Program, offset: int, first_stage: int, rows: Sequence[str]
 ) -> Iterator[Event]:
-    """Yield every operation of a pass in the row of its stream, and every chunk in that of its dimension."""
-    program, offset = _pass_program(simulation, stage, forward, index, begin)
-    replay = run_program(program, policy=simulation.lowered.policy, visits=True)
-    kinds = list(simulation.lowered.call_places)
-    ops = program.ops
-    for op, start, end in zip(ops, replay.starts.tolist(), replay.ends.tolist(), strict=True):
+    """Yield every operation of a program in the row of its stream, and every chunk in that of its dimension."""
+    lowered = simulation.lowered
+    replay = run_program(program, policy=lowered.policy, visits=True)
+    kinds = list(lowered.call_places)
+    ops = [(op, first_stage + place // len(STREAMS)) for place, own in enumerate(program.streams) for op in own.ops]
+    for (op, stage), start, end in zip(ops, replay.starts.tolist(), replay.ends.tolist(), strict=True):
         if end > start and op.name != WAIT:
-            row = COMPUTE_ROW if op.call < 0 else COMMUNICATION[_group(kinds[op.call])]
-            yield _block(stage.index, rows.index(row), op.name, offset + start, end - start)
-    first = len(rows) - simulation.lowered.dimensions
+            row = COMPUTE_ROW if op.call < 0 else COMMUNICATION[_group(kinds[op.call % len(kinds)])]
+            yield _block(stage, rows.index(row), op.name, offset + start, end - start)
+    first = len(rows) - lowered.dimensions
     for place, chunk, dim, start, end in replay.visits.tolist():
         if end > start:
-            yield _block(stage.index, first + dim, f"{ops[place].name}, chunk {chunk}", offset + start, end - start)
+            op, stage = ops[place]
+            row = first + dim % lowered.dimensions
+            yield _block(stage, row, f"{op.name}, chunk {chunk}", offset + start, end - start)
 
 
 def _group(kind: tuple[str, str]) -> str:
     collective, buffer = kind
     return PIPELINE if collective == "send" else BUFFER_GROUP.get(buffer, DATA)
-
-
-def _pass_program(
-    simulation: StepSimulation, stage: Stage, forward: bool, index: int, begin: int
-) -> tuple[Program, int]:
-    """Return the program of one pass, and the ticks at which it starts."""
-    graph = simulation.graph
-    if forward and index == 0 and not graph.gathers_each_pass:
-        return simulation.first_forward(stage, begin), 0
-    builder = Builder(simulation.lowered)
-    add_pass(builder, graph, stage, forward, index, traffic_of(graph, forward, index))
-    return builder.program(), begin
 
 
 def _block(stage: int, row: int, name: str, begin: int, ticks: int) -> Event:

@@ -6,8 +6,10 @@ A primitive is rounded once; `exact` decides whether its real value is a fractio
 
 from __future__ import annotations
 
+from collections import Counter
 from dataclasses import dataclass
 from fractions import Fraction
+from itertools import product
 from math import ceil, prod
 
 from cosmic_opt.system.multidim import plan
@@ -24,6 +26,7 @@ from cosmic_opt.workloads.operators import (
 from cosmic_opt.workloads.parallelism import stage_layers
 from cosmic_opt.workloads.placement import GROUPS, nested_placement, placement_strides
 from cosmic_opt.workloads.transformer import Transformer
+from tests.unit.simulation.interleaved_reference import Pieces, cut
 
 TICKS = 10**12
 
@@ -268,18 +271,28 @@ class Reference:
 
     def last_ends(self, ways: list[tuple[int, int]], stage: int) -> tuple[int, int]:
         """When the last backward pass of the first stage, and of this stage, can be done at the earliest."""
-        m, v, (forward, backward) = self.micro_batches, self.design.interleave, ways[stage]
+        m, (forward, backward) = self.micro_batches, ways[stage]
         ahead = min(m - 1, len(ways) - 1 - stage)
         after = sum(map(sum, ways[stage + 1 :]))
         idle = [max(0, after - ahead * way) for way in (forward, backward)]
         waits = sum(way for way, _ in ways[:stage]) + (sum(idle) if m - 1 > ahead else max(idle))
         up = sum(way for _, way in ways[:stage])
-        return tuple(m * (forward + backward) + ceil(Fraction(wait, v)) for wait in (waits + up, waits))
+        return m * (forward + backward) + waits + up, m * (forward + backward) + waits
+
+    @property
+    def interleaved(self) -> bool:
+        return self.design.interleave > 1 and self.design.pp > 1
+
+    def first_piece(self, jobs: list[str]) -> list[str]:
+        layers = stage_layers(jobs.count("layer"), self.design.interleave)[0]
+        return ["embedding"] * ("embedding" in jobs) + ["layer"] * layers
 
     def jobs(self, stage: int) -> list[str]:
         jobs = ["layer"] * self.stages[stage]
         if stage == 0:
             jobs = ["embedding", *jobs]
+        if self.interleaved:
+            last_ends = {stage: self.pieces(work).ends(stage) for stage in candidates}
         if stage == self.design.pp - 1:
             jobs = [*jobs, "head"]
         return jobs
@@ -305,8 +318,32 @@ class Reference:
         ticks = 30 * self.rate(self.npu.memory_bytes_per_s) / shards
         self.terms["optimizer"] = max(round(sum(buckets[job] for job in own) * ticks) for own in jobs)
 
+    def pieces(self, work: dict[str, tuple[int, int]]) -> Pieces:
+        """Passes of every interleaved piece; none leaves the ends of the model."""
+        every, last = self.design.interleave, len(self.stages) - 1
+        rows: list[list[list[int]]] = [[], []]
+        for way, (stage, layers) in product((0, 1), enumerate(cut(list(self.stages), every))):
+            ticks = [count * work["layer"][way] + self.send() for count in layers]
+            ticks[0] += (work["embedding"][way] - way * self.send()) * (stage == 0)
+            ticks[-1] += (work["head"][way] - (1 - way) * self.send()) * (stage == last)
+            rows[way].append(ticks)
+        return Pieces(*rows, self.micro_batches)
+
     def exposed(self, jobs, work, gather, reduce) -> tuple[int, int]:
-        """Forward and backward passes of one stage, bucket by bucket."""
+        """Forward and backward passes of one stage; of an interleaved one, of its first piece, and what blocks."""
+        if not self.interleaved:
+            return self.exposed_beside(jobs, work, gather, reduce)
+        design, own = self.design, self.first_piece(jobs)
+        rest = (Counter(jobs) - Counter(own)).elements()
+        blocking_gathers = (1 - design.overlap_weights) * (1 + (design.zero_stage == 3 and self.micro_batches == 1))
+        gathers, gradients = self.exposed_beside(own, work, gather, reduce)
+        for job in rest:
+            gathers += gather[job] * blocking_gathers
+            gradients += reduce[job] * (1 - design.overlap_gradients)
+        return gathers, gradients
+
+    def exposed_beside(self, jobs, work, gather, reduce) -> tuple[int, int]:
+        """Forward and backward passes bucket by bucket."""
         design = self.design
         beside_gather, beside_reduce = design.overlap_weights, design.overlap_gradients
         forward = [(gather[job], work[job][0], 0) for job in jobs]
@@ -333,3 +370,5 @@ def flow_shop(jobs: list[tuple[int, int, int]], beside_gather: int, beside_reduc
 
 def npus(design: Design) -> int:
     return prod(design.npus_per_dim)
+            if self.interleaved:
+                settled.append(self.pieces(work).reduced(stage, sum(reduce[job] for job in jobs[stage])))

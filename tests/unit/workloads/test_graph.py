@@ -129,3 +129,16 @@ def test_weights_are_gathered_where_memory_drops_them(
 ) -> None:
     made = graph(pp=pp, zero_stage=zero_stage, global_batch=global_batch)
     assert (made.gathers_each_pass, made.gathers_backward) == (each, backward)
+
+
+def test_an_interleaved_model_goes_round_the_stages_once_per_piece() -> None:
+    made = graph(pp=3, interleave=2)
+    names = [name for piece in (0, 1) for stage in made.stages for name, _ in stage.pieces[piece].buckets]
+    assert names == ["embedding", *(f"layer {index}" for index in range(6)), "head"]
+    sends = [(piece.send_forward, piece.send_backward) for stage in made.stages for piece in stage.pieces]
+    assert sum(message is None for pair in sends for message in pair) == 2
+    assert made.stages[0].pieces[0].send_backward is made.stages[-1].pieces[-1].send_forward is None
+
+
+def test_a_single_stage_has_nothing_to_interleave_with() -> None:
+    assert graph(pp=1, interleave=2) == graph(pp=1)

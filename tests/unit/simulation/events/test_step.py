@@ -10,12 +10,11 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from cosmic_opt.errors import InfeasibleError, SpecError
+from cosmic_opt.errors import InfeasibleError
 from cosmic_opt.simulation.analytical.layout import Whole
 from cosmic_opt.simulation.events import run_program
 from cosmic_opt.simulation.events.lower import Lowered
 from cosmic_opt.simulation.events.passes import whole_program
-from cosmic_opt.simulation.events.pipeline import run_pipeline
 from cosmic_opt.simulation.events.simulator import EventSimulator
 from cosmic_opt.simulation.events.step import StepSimulation
 from cosmic_opt.system.multidim import plan
@@ -123,21 +122,6 @@ def nodes_of(simulation: StepSimulation) -> set[Communication]:
             nodes = (*bucket.forward, *bucket.backward, bucket.gather, bucket.reduce)
             found |= {node for node in nodes if isinstance(node, Communication)}
     return found
-
-
-def test_a_pipeline_of_equal_stages_idles_for_stages_less_one_passes() -> None:
-    stages, batches = 4, 9
-    forward, backward = np.full(stages, 3), np.full(stages, 5)
-    begins = np.empty((stages, 2, batches), dtype=np.int64)
-    run_pipeline(forward, backward, 3 * np.arange(1, stages + 1), backward, begins)
-    assert begins[0, 0, -1] + 5 == (batches + stages - 1) * 8
-    assert begins[0, 1, :4].tolist() == [0, 3, 6, 9]
-
-
-def test_interleaved_stages_are_refused() -> None:
-    (design, _, _), *_ = random_steps(9, 1, pp=2)
-    with pytest.raises(SpecError, match="one piece"):
-        EventSimulator(SIMULATORS["text"], {}).simulate(replace(design, interleave=2).columns())
 
 
 def test_a_design_that_cannot_run_is_refused_as_by_the_closed_forms() -> None:
