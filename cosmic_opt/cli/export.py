@@ -32,14 +32,16 @@ def export(
         str | None,
         typer.Option("--design", metavar="FILE", help="JSON or YAML, '-' for stdin; default: the instance's own."),
     ] = None,
-    run: Annotated[
-        bool, typer.Option("--run", help="Also run ASTRA-sim ($COSMIC_OPT_ASTRA_SIM) on it, and report both times.")
-    ] = False,
+    run: Annotated[bool, typer.Option("--run", help="Also run ASTRA-sim on it, and report both times.")] = False,
+    astra_sim: Annotated[
+        Path | None,
+        typer.Option("--astra-sim", metavar="PATH", help="Run this binary; default: $COSMIC_OPT_ASTRA_SIM."),
+    ] = None,
 ) -> int:
     """Write one design as a complete run of another tool. A design that breaks a rule is refused."""
     if format_ not in FORMATS:
         raise SpecError(f"unknown format {format_!r}", where=Where("--format"), hint=nearest(format_, FORMATS))
-    binary = configured_binary() if run else None
+    binary = configured_binary(astra_sim) if run or astra_sim is not None else None
     problem, batch = read_design(request.problem, design)
     keys: dict[str, object] = {"name": problem.instance.name, "design": next(designs_keys(batch)), "format": format_}
     broken = problem.violations(batch)

@@ -10,6 +10,8 @@ from typing import Annotated
 import typer
 
 from cosmic_opt.api import Problem
+from cosmic_opt.cli.astra_sim import ENGINE as ASTRA_SIM
+from cosmic_opt.cli.astra_sim import astra_sim_score, program_of
 from cosmic_opt.cli.design_file import read_design
 from cosmic_opt.cli.exits import DONE, INFEASIBLE
 from cosmic_opt.cli.files import check_target, whole_file
@@ -21,7 +23,7 @@ from cosmic_opt.reporting.launch import launch_options, launch_text
 from cosmic_opt.reporting.rules import rule_keys, rules_text
 
 ANALYTICAL, EVENTS, CALIBRATED = "analytical", "events", "calibrated"
-ENGINES = (ANALYTICAL, EVENTS)
+ENGINES = (ANALYTICAL, EVENTS, ASTRA_SIM)
 TIMELINE = Where("--timeline")
 
 
@@ -32,8 +34,15 @@ def simulate(
         typer.Option("--design", metavar="FILE", help="JSON or YAML, '-' for stdin; default: the instance's own."),
     ] = None,
     engine: Annotated[
-        str, typer.Option("--engine", help="analytical: closed forms; events: chunk by chunk, with contention.")
+        str, typer.Option("--engine", help="analytical: closed forms; events: with contention; astra-sim: run it, too.")
     ] = ANALYTICAL,
+    astra_sim: Annotated[
+        Path | None,
+        typer.Option("--astra-sim", metavar="PATH", help="Its binary; default: $COSMIC_OPT_ASTRA_SIM."),
+    ] = None,
+    time_limit: Annotated[
+        str | None, typer.Option("--time-limit", help="Of ASTRA-sim: '5 min'; default: an hour.")
+    ] = None,
     timeline: Annotated[
         Path | None,
         typer.Option("--timeline", metavar="FILE", help="With events: also write a .json for Chrome or Perfetto."),
@@ -42,6 +51,7 @@ def simulate(
 ) -> int:
     """Score one design: time, where it goes, memory, cost. A design that breaks a rule is refused."""
     _check_engine(engine, timeline, force=force)
+    program = program_of(engine, astra_sim, time_limit)
     problem, batch = read_design(request.problem, design)
     keys: dict[str, object] = {"name": problem.instance.name, "design": next(designs_keys(batch))}
     broken = problem.violations(batch)
@@ -49,8 +59,8 @@ def simulate(
         from cosmic_opt.reporting.scores import score_keys, score_text  # numba takes a second to load
 
         broken = _too_slow(problem, batch)
-        if not broken and engine == EVENTS:
-            return _by_events(request, problem, batch, keys, timeline)
+        if not broken and engine != ANALYTICAL:
+            return _by_events(request, problem, batch, {**keys, "engine": engine}, timeline, program)
         if not broken:
             report = problem.simulate(batch)
             launch = launch_options(problem.instance, batch)
@@ -78,22 +88,33 @@ def _check_engine(engine: str, timeline: Path | None, *, force: bool) -> None:
 
 
 def _by_events(
-    request: Request, problem: Problem, batch: DesignBatch, keys: dict[str, object], path: Path | None
+    request: Request,
+    problem: Problem,
+    batch: DesignBatch,
+    keys: dict[str, object],
+    path: Path | None,
+    program: tuple[Path, float] | None,
 ) -> int:
-    """Print the score by events, or the rules on the step that it breaks; write the timeline."""
+    """Print the score by events, or the rules on the step that it breaks; write the timeline; run ASTRA-sim."""
+    from cosmic_opt.reporting.astra_sim_scores import astra_sim_keys, astra_sim_text
     from cosmic_opt.reporting.event_scores import event_keys, event_text
     from cosmic_opt.search.events import event_report, steps_too_long
 
     scored = event_report(problem.instance, batch, with_trace=path is not None)
     broken = steps_too_long(problem.instance, scored)
     if broken:
-        return _refuse(request, batch, {**keys, "engine": EVENTS}, broken)
+        return _refuse(request, batch, keys, broken)
     if path is not None:
         with whole_file(path, where=TIMELINE) as file:
             json.dump(scored.trace, file)
         request.output.log(f"wrote {path}")
     text = f"{request.title}\n\n{design_text(batch)}\n\n{event_text(scored, problem.instance)}"
-    request.output.result("simulate", {**keys, "engine": EVENTS, **event_keys(scored), "violations": []}, text)
+    keys |= {**event_keys(scored), "violations": []}
+    if program is not None:
+        score = astra_sim_score(problem, batch, scored, program)
+        keys |= astra_sim_keys(score)
+        text += f"\n\n{astra_sim_text(score)}"
+    request.output.result("simulate", keys, text)
     return DONE
 
 

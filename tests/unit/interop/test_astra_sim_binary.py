@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-import subprocess
 from pathlib import Path
 
 import pytest
 
 from cosmic_opt.errors import LimitError, SpecError
-from cosmic_opt.interop import astra_sim_binary
 from cosmic_opt.interop.astra_sim_binary import VARIABLE, astra_sim_time_ns, configured_binary
 from tests.unit.cli.running import run
 from tests.unit.interop.exporting import problem
@@ -44,21 +42,32 @@ def test_an_npu_that_does_not_finish_is_an_error_even_with_exit_code_0(tmp_path:
     assert "deadlock" in str(caught.value)
 
 
-def test_a_program_that_cannot_start_or_end_is_an_error(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_program_that_cannot_start_is_an_error(tmp_path: Path) -> None:
     (tmp_path / "broken").write_bytes(b"\x7fELF")
     (tmp_path / "broken").chmod(0o755)
     with pytest.raises(SpecError, match="cannot be started"):
         astra_sim_time_ns(tmp_path / "broken", tmp_path, 1)
 
-    def late(*_: object, **__: object) -> None:
-        raise subprocess.TimeoutExpired("astra", 1)
 
-    monkeypatch.setattr(astra_sim_binary.subprocess, "run", late)
-    with pytest.raises(LimitError, match="longer than"):
-        astra_sim_time_ns(tmp_path / "broken", tmp_path, 1)
+def test_a_program_that_does_not_end_is_ended_with_what_it_started(tmp_path: Path) -> None:
+    binary = program(tmp_path, "tail -f /dev/null & echo $! > child", "wait")
+    with pytest.raises(LimitError, match=r"longer than 0\.3 s"):
+        astra_sim_time_ns(binary, tmp_path, 1, limit_s=0.3)
+    child = Path("/proc", (tmp_path / "child").read_text().strip(), "stat")
+    assert not child.exists() or child.read_text().split()[2] == "Z"
 
 
-@pytest.mark.parametrize("named", ["", "nowhere", "."])
+def test_a_program_that_a_signal_ends_is_named_as_such(tmp_path: Path) -> None:
+    with pytest.raises(SpecError, match=r"0 of 1 NPUs finished .ended by signal 11.: it printed nothing"):
+        astra_sim_time_ns(program(tmp_path, "kill -SEGV $$"), tmp_path, 1)
+
+
+def test_output_that_is_no_text_or_very_long_does_no_harm(tmp_path: Path) -> None:
+    binary = program(tmp_path, "head -c 3000000 /dev/zero", "printf '\\377\\n'", *finishing(1))
+    assert astra_sim_time_ns(binary, tmp_path, 1) == 100
+
+
+@pytest.mark.parametrize("named", ["", "nowhere", ".", "x" * 5000])
 def test_without_a_program_the_variable_is_named(named: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv(VARIABLE, named)
     with pytest.raises(SpecError, match=VARIABLE):
@@ -79,3 +88,10 @@ def test_export_asks_for_the_program_before_it_writes(tmp_path: Path, monkeypatc
     assert done.code == 2
     assert VARIABLE in done.err
     assert not (tmp_path / "run").exists()
+
+
+def test_export_takes_the_path_of_the_program(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv(VARIABLE, raising=False)
+    binary = str(program(tmp_path, *finishing(16)))
+    done = run("export", problem(tmp_path).source, "--to", str(tmp_path / "run"), "--astra-sim", binary, "--json")
+    assert done.keys["astra_sim_time_ns"] == 115
