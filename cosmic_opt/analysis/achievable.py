@@ -11,13 +11,17 @@ from cosmic_opt.analysis.relaxed_problem import Costs
 from cosmic_opt.analysis.rule_numbers import Atom, NumberSide, changeable_atoms
 from cosmic_opt.analysis.violations import Side, Violation
 from cosmic_opt.catalog.bind import BoundInstance
+from cosmic_opt.catalog.job_kinds import RATES
 from cosmic_opt.psa.parameter_set import Constraint, DesignBatch, ParameterSet
 from cosmic_opt.psa.term import Apply, Constant, Simulated, Term, show
 from cosmic_opt.search.budget import Budget
 from cosmic_opt.search.limits import step_limit
+from cosmic_opt.search.metric_limits import metric_limits
+from cosmic_opt.search.objective import samples_of
 from cosmic_opt.search.outcome import Outcome
 from cosmic_opt.search.score import kernel_columns, simulator_of
 from cosmic_opt.search.solve import solve
+from cosmic_opt.simulation.calibrated.serving_simulator import ServingSimulator
 from cosmic_opt.solvers.base import SolveStatus
 from cosmic_opt.units import TICKS_PER_SECOND
 
@@ -69,30 +73,40 @@ def too_slow(instance: BoundInstance, design: DesignBatch) -> list[Violation]:
     Raises:
         SpecError: a rule on a simulated quantity that is not a limit on the step.
     """
-    ticks = int(simulator_of(instance).evaluate(kernel_columns(design)).step_ticks[0])
-    batch = int(instance.data["global_batch"])
+    parameter_set, samples = instance.parameter_set, samples_of(instance.parameter_set)
     found = []
     for rule in instance.parameter_set.constraints:
         terms = rule.term.operands if isinstance(rule.term, Apply) and rule.term.operator == "and" else (rule.term,)
         for term in terms if rule.simulated else ():
             assert isinstance(term, Apply), "a limit on the step is a relation"
-            if ticks > _own_limit(instance.parameter_set, replace(rule, term=term)):
-                left, right = (_side(operand, ticks, batch) for operand in term.operands)
+            limits = metric_limits(replace(parameter_set, constraints=(replace(rule, term=term),)))
+            ((name, limit),) = limits.items()
+            ticks = _ticks(instance, design, name)
+            if ticks > limit:
+                left, right = (_side(operand, ticks, samples) for operand in term.operands)
                 found.append(Violation(rule.name, rule.text, rule.where, rule.why, left, term.operator, right))
     return found
 
 
-def _side(term: Term, ticks: int, batch: int) -> Side:
+def _ticks(instance: BoundInstance, design: DesignBatch, name: str) -> int:
+    """Return the ticks of a simulated quantity; a training step has one time."""
+    simulator, columns = simulator_of(instance), kernel_columns(design)
+    if isinstance(simulator, ServingSimulator):
+        return int(simulator.ticks_of(columns, name)[0])
+    return int(simulator.evaluate(columns).step_ticks[0])
+
+
+def _side(term: Term, ticks: int, samples: int) -> Side:
     if isinstance(term, Simulated):
-        value = simulated_value(term.name, ticks, batch)
+        value = simulated_value(term.name, ticks, samples)
         return Side(term.name, int(value) if value.denominator == 1 else float(value), term.unit)
     assert isinstance(term, Constant), "a limit on the step compares with a number"
     return Side(show(term), term.value, term.unit)
 
 
-def simulated_value(name: str, ticks: int, batch: int) -> Fraction:
-    """Return `step_time` (ticks) or `throughput` (sequences per second) of a design with the given step."""
-    return Fraction(ticks) if name == "step_time" else Fraction(batch * TICKS_PER_SECOND, ticks)
+def simulated_value(name: str, ticks: int, samples: int) -> Fraction:
+    """Return a simulated time (ticks), or a rate (samples per second) of a design that takes so long for `samples`."""
+    return Fraction(samples * TICKS_PER_SECOND, ticks) if name in RATES else Fraction(ticks)
 
 
 def step_relaxations(best: BestStep, parameter_set: ParameterSet, costs: Costs) -> list[Relaxation]:
@@ -105,35 +119,34 @@ def step_relaxations(best: BestStep, parameter_set: ParameterSet, costs: Costs) 
     design = next(best.outcome.design.points())
     proved = best.outcome.status is SolveStatus.OPTIMAL
     found = [Relaxation(tuple(map(Drop, best.broken)), costs.drop * len(best.broken), design, proved)]
-    batch = int(parameter_set.data["global_batch"])
-    changed = [_changed(rule, best.outcome.value, batch) for rule in best.broken]
+    changed = [changed_numbers(rule, best.outcome.value, parameter_set) for rule in best.broken]
     if all(changes for changes, _ in changed):
         every = tuple(change for changes, _ in changed for change in changes)
         found.append(Relaxation(every, sum((cost for _, cost in changed), Fraction(0)), design, proved))
     return sorted(found, key=lambda relaxation: relaxation.cost)
 
 
-def _changed(rule: Constraint, ticks: int, batch: int) -> tuple[list[Change], Fraction]:
-    """Return the changes of the rule's literals that a step of `ticks` needs, and their cost; none when it has none."""
+def changed_numbers(rule: Constraint, ticks: int, parameter_set: ParameterSet) -> tuple[list[Change], Fraction]:
+    """Return the changes of the rule's literals that a time of `ticks` needs, and their cost; none when it has none."""
     changes: list[Change] = []
     cost = Fraction(0)
     for atom in changeable_atoms(rule, {}, {}):
-        change = _needed(atom, ticks, batch)
+        change = _needed(atom, ticks, samples_of(parameter_set))
         if change is not None and change.new != change.number.value:
             changes.append(change)
             cost += Fraction(abs(change.new - change.number.value), abs(change.number.value))
     return changes, cost
 
 
-def _needed(atom: Atom, ticks: int, batch: int) -> Renumber | None:
-    """Return the number nearest to the rule's own for which the relation holds at a step of `ticks`."""
+def _needed(atom: Atom, ticks: int, samples: int) -> Renumber | None:
+    """Return the number nearest to the rule's own for which the relation holds at a time of `ticks`."""
     (left, right), operator = atom.sides, atom.operator
     if isinstance(right, Simulated):
         left, right, operator = right, left, _SWAPPED[operator]
     if not isinstance(left, Simulated) or not isinstance(right, NumberSide):
         return None
     number = right.number
-    bound = simulated_value(left.name, ticks, batch) / right.coefficient
+    bound = simulated_value(left.name, ticks, samples) / right.coefficient
     operator = operator if right.coefficient > 0 else _SWAPPED[operator]
     if operator in (">", ">="):  # the number may be at most the bound
         return Renumber(number, min(number.value, math.floor(bound) if operator == ">=" else math.ceil(bound) - 1))

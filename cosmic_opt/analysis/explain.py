@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, fields, replace
+from dataclasses import dataclass, field, fields, replace
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -18,6 +18,7 @@ from cosmic_opt.catalog.bind import BoundInstance, bind
 from cosmic_opt.catalog.data import SYSTEM
 from cosmic_opt.catalog.edits import Edits
 from cosmic_opt.catalog.instance_file import InstanceSpec
+from cosmic_opt.catalog.served import Serving
 from cosmic_opt.errors import EngineDisagreement, LimitError, SpecError
 from cosmic_opt.feasibility.conflict import minimal_conflicts
 from cosmic_opt.feasibility.feasible_set import feasible_set
@@ -29,6 +30,7 @@ from cosmic_opt.psa.parameter_set import Constraint, ParameterSet
 
 if TYPE_CHECKING:
     from cosmic_opt.analysis.achievable import BestStep
+    from cosmic_opt.search.outcome import Outcome
 
 READ_BY_RULES_ONLY = ("memory_capacity", "peak", "memory_bandwidth")
 """Data that no structural quantity reads: a change moves the rules that name them and nothing else."""
@@ -62,6 +64,8 @@ class Explanation:
     conflicts: tuple[tuple[Constraint, ...], ...]
     repairs: tuple[Repair, ...]
     best: BestStep | None = None
+    achievable: Mapping[str, Outcome] = field(default_factory=dict)
+    """Of a served model: the best of each quantity with a rule on it that any design achieves without these rules."""
 
 
 @dataclass(frozen=True)
@@ -101,6 +105,8 @@ def explain(
     size = count_or_none(parameter_set)
     if not any(rule.simulated for rule in parameter_set.constraints):
         return Explanation(instance, True, size, (), ())
+    if isinstance(instance.calibrated, Serving):
+        return _explain_served(spec, edits, instance, size, limit, costs, seed)
     from cosmic_opt.analysis.achievable import best_step, step_relaxations  # numba takes a second to load
 
     best = best_step(instance, seed, TIME_LIMIT_S)
@@ -108,6 +114,17 @@ def explain(
     repairs = tuple(checked(spec, edits, parameter_set, relaxation) for relaxation in ways)
     conflicts = tuple((rule,) for rule in best.broken)[:limit]
     return Explanation(instance, best.feasible, size, conflicts, repairs, best)
+
+
+def _explain_served(
+    spec: InstanceSpec, edits: Edits, instance: BoundInstance, size: int | None, limit: int, costs: Costs, seed: int
+) -> Explanation:
+    """Return the explanation of a served model whose structural rules leave a design."""
+    from cosmic_opt.analysis.served_limits import served_limits  # numba takes a second to load
+
+    found = served_limits(instance, costs, seed, TIME_LIMIT_S)
+    repairs = tuple(checked(spec, edits, instance.parameter_set, way) for way in found.relaxations[:limit])
+    return Explanation(instance, found.feasible, size, found.conflicts[:limit], repairs, achievable=found.best)
 
 
 def why_not(instance: BoundInstance, values: Mapping[str, Value], limit: int = 5) -> WhyNot:
@@ -146,7 +163,7 @@ def relaxable_of(spec: InstanceSpec, edits: Edits, own: ParameterSet) -> Relaxab
 
 def _sizes_a_domain(model: ModelSpec, name: str) -> bool:
     domains = [parameter.domain for parameter in model.parameters.values()]
-    bounds = [getattr(domain, field.name) for domain in domains for field in fields(domain)]  # type: ignore[arg-type]
+    bounds = [getattr(domain, each.name) for domain in domains for each in fields(domain)]  # type: ignore[arg-type]
     return name in bounds or name in model.indices.values()
 
 

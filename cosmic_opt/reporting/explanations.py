@@ -15,6 +15,7 @@ from cosmic_opt.analysis.violations import Side, Violation
 from cosmic_opt.catalog.edits import Edits
 from cosmic_opt.psa.domain import Value
 from cosmic_opt.psa.parameter_set import Constraint, ParameterSet
+from cosmic_opt.reporting.answers import value_text as best_text
 from cosmic_opt.reporting.designs import designs_keys
 from cosmic_opt.reporting.numbers import clip, count_text, exact, table
 from cosmic_opt.reporting.rules import rule_keys, rules_text
@@ -39,6 +40,11 @@ def explanation_keys(explanation: Explanation, why_not: WhyNot | None) -> dict[s
     if explanation.best is not None:
         outcome = explanation.best.outcome
         keys["best_step"] = {"status": outcome.status.value, "ticks": outcome.value, "bound_ticks": outcome.bound}
+    if explanation.achievable:
+        keys["achievable"] = {
+            name: None if outcome.value is None else outcome.objective.show(outcome.value)
+            for name, outcome in explanation.achievable.items()
+        }
     if why_not is not None:
         keys["violations"] = [_violation_keys(violation) for violation in why_not.violations]
         keys["nearest"] = [_neighbour_keys(neighbour) for neighbour in why_not.nearest]
@@ -150,6 +156,7 @@ def _verdict(title: str, explanation: Explanation) -> str:
         size = explanation.feasible_designs
         verdict = "designs exist" if size is None else f"{count_text(size)} feasible designs"
         verdict += " before rules on the step" if explanation.best is not None else ""
+        verdict += " before rules on simulated times" if explanation.achievable else ""
     else:
         verdict = "no feasible design"
     lines = [f"{title}: {verdict}"]
@@ -158,6 +165,9 @@ def _verdict(title: str, explanation: Explanation) -> str:
         proof = "proved" if outcome.status is SolveStatus.OPTIMAL else "not proved"
         shown = "none found" if outcome.value is None else show(outcome.value, Unit.TIME)
         lines.append(f"best achievable step_time without rules on it: {shown}, {proof}")
+    for name, best in explanation.achievable.items():
+        proof = "proved" if best.status is SolveStatus.OPTIMAL else "not proved"
+        lines.append(f"best achievable {name} without such rules: {best_text(best.value, best.objective)}, {proof}")
     return "\n".join(lines)
 
 
@@ -180,7 +190,7 @@ def _repairs_text(explanation: Explanation) -> str:
         lines.append(f"    {change_text(explanation.instance.parameter_set, relaxation)}")
         options = shlex.join(edit_arguments(repair.edits))
         lines.append(f"    {options or 'no option at all'}")
-    if explanation.best is None and explanation.repairs[0].relaxation.proved:
+    if explanation.best is None and not explanation.achievable and explanation.repairs[0].relaxation.proved:
         lines.append("  proved: nothing costs less than the first")
     return "\n".join(lines)
 

@@ -99,6 +99,12 @@ class ServingSimulator:
             ticks = np.where(runs & self._obeys(server), ticks, NO_TIME)
         return Evaluation(ticks, terms, np.zeros((len(ticks), 0), dtype=np.int64), np.ones_like(ticks))
 
+    def ticks_of(self, columns: Mapping[str, Values], metric: str) -> IntArray:
+        """Return the ticks of any metric of each row, `NO_TIME` where nothing runs; of a rate, of `TOKENS` tokens."""
+        server = self.server(columns)
+        ticks, _ = self._ticks(server, metric)
+        return np.where(server.sequences >= 1, ticks, NO_TIME)
+
     def _refuse(self, runs: NDArray[np.bool_], ticks: IntArray) -> None:
         if not runs.all():
             where = Where(key=f"design {int(np.argmin(runs))}")
