@@ -91,7 +91,7 @@ class _Search:
         return (tuple(kept),)
 
     def without(self, rule: Constraint, rules: list[Constraint], costs: Costs) -> list[Relaxation]:
-        """Return what one rule must give while the others hold: its number, or all of it; nothing if that is no help."""
+        """Return what one rule must give while the others hold: its number, or all of it."""
         others = [other for other in rules if other is not rule]
         names = metric_limits(replace(self.instance.parameter_set, constraints=(rule,)))
         outcome = self.solve(others, next(iter(names)))

@@ -17,6 +17,7 @@ import cosmic_opt.interop  # noqa: F401 - enters the readers of workloads
 from cosmic_opt.api.changes import Changes
 from cosmic_opt.catalog.bind import BoundInstance, bind
 from cosmic_opt.catalog.instance_file import load_instance
+from cosmic_opt.catalog.served import Serving
 from cosmic_opt.errors import InfeasibleError
 from cosmic_opt.feasibility.bounds import DiagramLimitError
 from cosmic_opt.feasibility.count import DIAGRAM, CountResult, count, count_without_diagram
@@ -358,14 +359,18 @@ class Problem(Changes):
         """Return the exact front of `step_time` against one or two structural quantities.
 
         `problem.pareto("network_cost")`, `problem.pareto("network_cost", "memory_per_npu")`. A spent budget leaves the
-        front of the regions closed by then.
+        front of the regions closed by then. A served model has several times and rates, so all are named:
+        `problem.pareto("throughput_per_npu", "output_token_time")`.
 
         Raises:
             SpecError: an unknown or a simulated quantity, or two that both depend on the network's options.
             LimitError: too many structural combinations, or too many points.
         """
         from cosmic_opt.search.pareto import pareto_front
+        from cosmic_opt.search.served_front import served_front
 
+        if isinstance(self.instance.calibrated, Serving):
+            return served_front(self.instance, *quantities, budget=budget)
         return pareto_front(self.scored(*quantities).instance, *quantities, budget=budget)
 
     def sweep(self, over: str, *, seed: int = 0) -> Sweep:

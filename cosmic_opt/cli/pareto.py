@@ -1,4 +1,4 @@
-"""`pareto`: the exact front of the step time against one or two structural quantities."""
+"""`pareto`: the exact front of the step time, or of a served model's times and rates, against other quantities."""
 
 from __future__ import annotations
 
@@ -6,6 +6,7 @@ from typing import Annotated
 
 import typer
 
+from cosmic_opt.catalog.job_kinds import INFERENCE, TRAINING, JobKind
 from cosmic_opt.cli.exits import DONE, INFEASIBLE, LIMIT
 from cosmic_opt.cli.options import Request, problem_command
 from cosmic_opt.cli.time_limit import seconds_of
@@ -15,16 +16,19 @@ from cosmic_opt.reporting.counts import why_empty
 from cosmic_opt.search.budget import Budget
 
 FIRST = "step_time"
+DEFAULTS = {TRAINING.name: "step_time,network_cost", INFERENCE.name: "throughput_per_npu,output_token_time"}
 
 
 def pareto(
     request: Request,
     objectives: Annotated[
-        str,
+        str | None,
         typer.Option(
-            "--objectives", metavar="A,B[,C]", help="step_time and one or two of network_cost, memory_per_npu, ..."
+            "--objectives",
+            metavar="A,B[,C]",
+            help="step_time and one or two of network_cost, memory_per_npu, ...; of a served model any two or three.",
         ),
-    ] = "step_time,network_cost",
+    ] = None,
     time_limit: Annotated[
         str | None, typer.Option("--time-limit", metavar="TIME", help="Stop after 60, '90 s' or '5 min'.")
     ] = None,
@@ -33,7 +37,8 @@ def pareto(
     from cosmic_opt.reporting.fronts import front_keys, front_status, front_text  # numba takes a second to load
 
     budget = Budget(None if time_limit is None else seconds_of(time_limit))
-    others = other_objectives(objectives)
+    kind = request.problem.spec.kind
+    others = other_objectives(objectives or DEFAULTS[kind.name], kind)
     front = request.problem.pareto(*others, budget=budget)
     text = front_text(request.title, front)
     if front_status(front) == "infeasible":
@@ -42,13 +47,18 @@ def pareto(
     return {"infeasible": INFEASIBLE, "unknown": LIMIT}.get(front_status(front), DONE)
 
 
-def other_objectives(text: str) -> list[str]:
-    """Return the one or two quantities beside `step_time`.
+def other_objectives(text: str, kind: JobKind = TRAINING) -> list[str]:
+    """Return the one or two quantities beside `step_time`; of a served model, which has several times, every one.
 
     Raises:
         SpecError: not two or three different names, or `step_time` is not one of them.
     """
     names = [name.strip() for name in text.split(",")]
+    if kind is INFERENCE:
+        if len(names) not in (2, 3) or len(set(names)) != len(names) or not all(names):
+            hint = "write --objectives throughput_per_npu,output_token_time"
+            raise SpecError(f"{text!r} is not two or three quantities", where=Where("--objectives"), hint=hint)
+        return names
     others = [name for name in names if name != FIRST]
     if len(names) not in (2, 3) or len(set(others)) != len(names) - 1 or not all(others):
         hint = "write --objectives step_time,network_cost or step_time,network_cost,memory_per_npu"

@@ -4,11 +4,14 @@ from __future__ import annotations
 
 from itertools import chain
 
+from cosmic_opt.psa.quantity import Quantity
+from cosmic_opt.reporting.answers import value_text
 from cosmic_opt.reporting.designs import designs_keys
 from cosmic_opt.reporting.numbers import count_text, exact, table
+from cosmic_opt.search.objective import Objective
 from cosmic_opt.search.outcome import Stop
 from cosmic_opt.search.pareto import ParetoFront
-from cosmic_opt.units import TICKS_PER_SECOND, show, show_seconds
+from cosmic_opt.units import show
 
 SHOWN = 40
 """Rows of the text table; the JSON answer has every point."""
@@ -28,11 +31,14 @@ def front_keys(front: ParetoFront) -> dict[str, object]:
     return {
         "status": front_status(front),
         "stop": front.stop.value,
-        "objectives": ["step_time", *names],
+        "objectives": [front.scored.name, *names],
         "points": [
             {
-                "step_time_s": int(ticks) / TICKS_PER_SECOND,
-                **{name: int(amount) for name, amount in zip(names, amounts, strict=True)},
+                _key(front.scored): front.scored.show(int(ticks)),
+                **{
+                    _key(quantity): _value(quantity, int(amount))
+                    for quantity, amount in zip(front.quantities, amounts, strict=True)
+                },
                 "design": design,
             }
             for ticks, amounts, design in zip(front.step_ticks, front.amounts, designs, strict=True)
@@ -42,6 +48,15 @@ def front_keys(front: ParetoFront) -> dict[str, object]:
         "regions_closed": front.regions_closed,
         "nodes": front.nodes,
     }
+
+
+def _key(quantity: Quantity | Objective) -> str:
+    """Return a quantity's name in JSON; a time is in seconds."""
+    return f"{quantity.name}_s" if isinstance(quantity, Objective) and quantity.unit == "s" else quantity.name
+
+
+def _value(quantity: Quantity | Objective, amount: int) -> float | int:
+    return quantity.show(amount) if isinstance(quantity, Objective) else amount
 
 
 def front_text(title: str, front: ParetoFront) -> str:
@@ -54,8 +69,7 @@ def front_text(title: str, front: ParetoFront) -> str:
     shown = range(count) if count <= SHOWN else sorted({round(i * (count - 1) / (SHOWN - 1)) for i in range(SHOWN)})
     rows = [
         (
-            show_seconds(int(front.step_ticks[row]) / TICKS_PER_SECOND),
-            f"{100 * (int(front.step_ticks[row]) / int(front.step_ticks[0]) - 1):+.2f} %",
+            *_shown(front.scored, int(front.step_ticks[row]), int(front.step_ticks[0])),
             *chain.from_iterable(_amount(front, row, at) for at in range(len(front.quantities))),
         )
         for row in shown
@@ -66,14 +80,28 @@ def front_text(title: str, front: ParetoFront) -> str:
         effort = "every design scored" if front.stop is Stop.PROVED else "the best of those scored"
     proof = f"proved: {effort}" if front.stop is Stop.PROVED else f"not proved ({front.stop.value}): {effort}"
     head = f"{title}\n{exact(count)} Pareto-optimal points of {designs}, {proof}"
-    columns = ("step time", "", *chain.from_iterable((quantity.name, "") for quantity in front.quantities))
+    columns = (
+        front.scored.name.replace("step_time", "step time"),
+        "",
+        *chain.from_iterable((quantity.name, "") for quantity in front.quantities),
+    )
     body = table(columns, rows, right=range(len(columns)))
-    note = "  percentages are against the fastest"
+    note = (
+        "  percentages are against the fastest"
+        if front.scored.samples is None
+        else "  percentages are against the first"
+    )
     more = f"; {exact(count - len(rows))} points between these are left out, --json has every point"
     return f"{head}\n\n{body}\n\n{note}{more if len(rows) < count else ''}"
 
 
 def _amount(front: ParetoFront, row: int, at: int) -> tuple[str, str]:
     """Return one amount of one point, and how far it is from that of the fastest point."""
-    amount, first = int(front.amounts[row, at]), int(front.amounts[0, at])
-    return show(amount, front.quantities[at].unit), f"{100 * (amount / first - 1):+.2f} %" if first else ""
+    return _shown(front.quantities[at], int(front.amounts[row, at]), int(front.amounts[0, at]))
+
+
+def _shown(quantity: Quantity | Objective, amount: int, first: int) -> tuple[str, str]:
+    """Return a value with its unit, and how far it is from the first point's."""
+    value, reference = _value(quantity, amount), _value(quantity, first)
+    text = value_text(amount, quantity) if isinstance(quantity, Objective) else show(amount, quantity.unit)
+    return text, f"{100 * (value / reference - 1):+.2f} %" if reference else ""

@@ -129,7 +129,7 @@ class Measures:
             if name in quantities:
                 found.append(self._structural(name, quantities, batch))
             elif name in served:
-                found.append(MetricColumn(name, served[name], runs & (served["users"] > 0)))
+                found.append(MetricColumn(name, served[name], runs & (served["throughput_tokens_per_s"] > 0)))
             else:
                 assert evaluation is not None, name
                 found.append(MetricColumn(name, self._simulated(name, evaluation, runs), runs))

@@ -78,7 +78,7 @@ def _breakdown(report: Report) -> str:
     names = [name for name in {**token, **first} if token.get(name, 0) > 0 or first.get(name, 0) > 0]
     own = [[times.get(name, 0.0) for name in names] for times in (token, first)]
     cells = [[show_seconds(seconds) if seconds else "" for seconds in times] for times in own]
-    parts = [shares(times) for times in own]
+    parts = [[share if seconds else "" for share, seconds in zip(shares(times), times, strict=True)] for times in own]
     sums = [show_seconds(sum(times)) for times in own]
     rows = list(zip(names, cells[0], parts[0], cells[1], parts[1], strict=True))
     rows.append(("together", sums[0], "100.0 %", sums[1], "100.0 %"))

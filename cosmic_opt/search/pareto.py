@@ -36,6 +36,7 @@ from cosmic_opt.search.tasks import worker_of
 
 IntArray = NDArray[np.int64]
 
+STEP = Objective("step_time")
 CAPACITY = 1 << 17
 CHUNK = 256
 
@@ -46,10 +47,11 @@ class ParetoFront:
 
     Sorted by step, then amounts. `amounts` [points, quantities] are in the base units of `quantities`. With `stop`
     PROVED every region was closed and the front is exact; else these points are the best of the regions closed. Where
-    several designs share a point, one of them is shown.
+    several designs share a point, one of them is shown. `step_ticks` are those of what is `scored`; an objective among
+    the quantities of a served model has its ticks as amounts.
     """
 
-    quantities: tuple[Quantity, ...]
+    quantities: tuple[Quantity | Objective, ...]
     designs: DesignBatch
     step_ticks: IntArray
     amounts: IntArray
@@ -58,6 +60,7 @@ class ParetoFront:
     regions_closed: int
     nodes: int
     stop: Stop
+    scored: Objective = STEP
 
 
 def pareto_front(instance: BoundInstance, *names: str, budget: Budget | None = None) -> ParetoFront:

@@ -45,6 +45,11 @@ class OneServer:
         return np.asarray(self.designs.dp * self.state.batch)
 
     @property
+    def users(self) -> FloatArray:
+        """Answers under way when as many are asked for as are given."""
+        return self.sequences
+
+    @property
     def gpus(self) -> FloatArray:
         """GPUs of all replicas."""
         return self.designs.gpus
@@ -106,6 +111,11 @@ class TwoPools:
     def sequences(self) -> FloatArray:
         """Answers under way in all decode replicas when these are full; 0 where none fits."""
         return np.asarray(self.decode.dp * self.batch)
+
+    @property
+    def users(self) -> FloatArray:
+        """Answers under way when as many are asked for as are given: fewer where the prefill pool is the slower one."""
+        return np.asarray(np.floor(self.sequences * self.pools.decode_share))
 
     @property
     def gpus(self) -> FloatArray:

@@ -146,7 +146,7 @@ class ServingSimulator:
             ticks, _ = self._ticks(server, metric)
             found[name] = np.where(runs & (ticks != NO_TIME), TOKENS * TICKS_PER_SECOND / ticks, 0.0)
         found["requests_per_s"] = found["throughput_tokens_per_s"] / self.serving.requests.output
-        found["users"] = np.broadcast_to(server.sequences, runs.shape)
+        found["users"] = np.where(runs, server.users, 0.0)
         return found
 
     def breakdown(self, columns: Mapping[str, Values], metric: str) -> dict[str, int]:
