@@ -1,7 +1,7 @@
 """Minimise or maximise an amount (cost, bandwidth, memory, headroom, the step itself): exact, with a proof.
 
-Where the objective or a rule is on a simulated quantity, the simulator tabulates the step over the columns that decide
-it, and the solvers read the table.
+Where the objective or a rule is on a simulated quantity, the simulator tabulates it over the columns that decide it,
+and the solvers read the table.
 """
 
 from __future__ import annotations
@@ -12,8 +12,18 @@ from fractions import Fraction
 
 import numpy as np
 
+from cosmic_opt.analysis.simulated_table import (
+    SimulatedTable,
+    choices_of,
+    is_rate,
+    obeyed,
+    simulate,
+    simulated_rules,
+    simulated_table,
+    too_many_rows,
+    work_of,
+)
 from cosmic_opt.analysis.starts import best_start, codes_of, sampled
-from cosmic_opt.analysis.step_table import THROUGHPUT, StepTable, choices_of, obeyed, step_table, too_many_rows
 from cosmic_opt.catalog.bind import BoundInstance, bind
 from cosmic_opt.catalog.edits import Edits
 from cosmic_opt.catalog.instance_file import InstanceSpec
@@ -29,11 +39,10 @@ from cosmic_opt.psa.parameter_set import DesignBatch
 from cosmic_opt.psa.parse import error_at, parse_rule
 from cosmic_opt.psa.quantity import SimulatedQuantity
 from cosmic_opt.psa.term import LOGIC, RELATIONS, Apply, Simulated, Term
-from cosmic_opt.search.score import kernel_columns, simulator_of
 from cosmic_opt.solvers.base import Codes, Limits, SolveResult, SolveStatus, StopReason, objective_values, proved_start
 from cosmic_opt.solvers.registry import choose_solver, load_solver
 from cosmic_opt.solvers.ties import least_code
-from cosmic_opt.units import TICKS_PER_SECOND, Unit
+from cosmic_opt.units import Unit
 
 _WHY = "the objective of optimise"
 
@@ -42,7 +51,7 @@ _WHY = "the objective of optimise"
 class Optimum:
     """The best design of an expression. `value` and `bound` are in base units of `unit`.
 
-    They are whole numbers, except of throughput (sequences per second): fractions. No feasible design has a value
+    They are whole numbers, except of a rate (throughput: samples per second): fractions. No feasible design has a value
     better than `bound`, which is None when none exists; `value` is None when none was found. `design` has one row, or
     none when nothing was found; among proved optima it is the one with the least code. `start` is the value of the
     design that the solver began with, and `table_rows` the size of the table that stood for the simulator.
@@ -111,7 +120,7 @@ def optimise(
     design = parameter_set.batch(codes)
     began = None if first is None else int(objective_values(model, objective, first)[0])
     value, bound, first_value = (question.shown(number) for number in (result.value, result.bound, began))
-    question.recheck_step(design, value)
+    question.recheck_simulated(design, value)
     rows = None if question.table is None else len(question.table)
     name, status, stop = chosen.name, result.status, result.stop
     return Optimum(expression, maximise, term.unit, name, status, stop, design, value, bound, first_value, rows)
@@ -121,16 +130,17 @@ def optimise(
 class _Question:
     """The lowered problem and objective; `structural` is without the table.
 
-    An objective `of_step` is the rank of the step among the different ones of the table: the order is what counts.
-    With `work` it is a throughput, `work` divided by the step.
+    Where the objective is `simulated`, a solver sees the rank of its time among the different `ticks` of the table:
+    only their order counts. A rate is `work` divided by its ticks.
     """
 
     instance: BoundInstance
     structural: LoweredModel
     model: LoweredModel
     objective: LinearObjective
-    table: StepTable | None = None
-    of_step: bool = False
+    table: SimulatedTable | None = None
+    simulated: Simulated | None = None
+    ticks: tuple[int, ...] = ()
     work: int | None = None
 
     def refuse_above(self, limit: int, what: str) -> None:
@@ -144,50 +154,49 @@ class _Question:
         return np.concatenate(known if self.table is None else [*known, self.table.designs])
 
     def shown(self, number: int | None) -> int | Fraction | None:
-        """Return a number of the solver's objective as one of the expression; a step's is its rank in the table."""
-        if number is None or self.table is None or not self.of_step:
-            return number
-        ticks = self.table.values[number]
+        """Return a number of the solver's objective as one of the expression."""
+        return number if number is None or self.simulated is None else self._of_ticks(self.ticks[number])
+
+    def _of_ticks(self, ticks: int) -> int | Fraction:
         return ticks if self.work is None else Fraction(self.work, ticks)
 
-    def recheck_step(self, design: DesignBatch, value: int | Fraction | None) -> None:
+    def recheck_simulated(self, design: DesignBatch, value: int | Fraction | None) -> None:
         """Simulate the design; raise EngineDisagreement where the table said something else."""
         if self.table is None or not len(design):
             return
-        ticks = simulator_of(self.instance).evaluate(kernel_columns(design), strict=False).step_ticks
-        rules = [rule for rule in self.instance.parameter_set.constraints if rule.simulated]
-        own = int(ticks[0]) if self.work is None else Fraction(self.work, int(ticks[0]))
-        if not obeyed(rules, design, ticks).all() or (self.of_step and own != value):
-            raise EngineDisagreement(f"the table of steps says otherwise: {ticks[0]} ps, {next(design.points())}")
+        times = simulate(self.instance, self.table.times.keys(), design)
+        agreed = obeyed(simulated_rules(self.instance), design, times).all()
+        if self.simulated is not None:
+            agreed &= self._of_ticks(int(times[self.simulated.name][0])) == value
+        if not agreed:
+            raise EngineDisagreement(f"the table says otherwise than the simulator of {next(design.points())}: {times}")
 
 
 def _pose(instance: BoundInstance, term: Term, expression: str, where: Where, *, maximise: bool) -> _Question:
     """Return the question to a solver.
 
     Raises:
-        SpecError: the step is the same for every design.
+        SpecError: what is simulated is the same for every design.
         LimitError: a table too large.
     """
     parameter_set = instance.parameter_set
     structural = lower(parameter_set)
-    simulated = isinstance(term, Simulated)
-    if structural.infeasible or not (simulated or any(rule.simulated for rule in parameter_set.constraints)):
-        if simulated:
-            return _Question(instance, structural, structural, LinearObjective((), (), maximise))
-        lowered = lower_objective(parameter_set, structural, term, maximise=maximise)
-        return _Question(instance, structural, *lowered)
-    table = step_table(instance, structural)
-    if not simulated:
+    simulated = term if isinstance(term, Simulated) else None
+    if structural.infeasible:
+        return _Question(instance, structural, structural, LinearObjective((), (), maximise))
+    if simulated is None and not simulated_rules(instance):
+        return _Question(instance, structural, *lower_objective(parameter_set, structural, term, maximise=maximise))
+    table = simulated_table(instance, structural, None if simulated is None else simulated.name)
+    if simulated is None:
         lowered = lower_objective(parameter_set, table.allow(structural), term, maximise=maximise)
         return _Question(instance, structural, *lowered, table)
     if not table.columns and len(table):
         raise _same_everywhere(expression, where)
-    model, column = table.define(structural)
-    by_throughput = isinstance(term, Simulated) and term.name == THROUGHPUT
-    ranks = tuple(range(model.columns[column].size))
-    objective = LinearObjective((column,), (ranks,), maximise != by_throughput)
-    work = int(parameter_set.data["global_batch"]) * TICKS_PER_SECOND if by_throughput else None
-    return _Question(instance, structural, model, objective, table, of_step=True, work=work)
+    model, column, ticks = table.define(structural, simulated.name)
+    rate = is_rate(simulated)
+    objective = LinearObjective((column,), (tuple(range(model.columns[column].size)),), maximise != rate)
+    work = work_of(parameter_set) if rate else None
+    return _Question(instance, structural, model, objective, table, simulated, ticks, work)
 
 
 def _recheck_value(model: LoweredModel, objective: LinearObjective, codes: Codes, result: SolveResult) -> None:

@@ -37,7 +37,7 @@ def read_values(problem: Problem, source: str | None, option: str = "--design") 
 
     The design may leave the scope: a parameter it names may have any value of its domain, and a value outside stands
     here as given. A name it does not give has the instance's own value; `--fix` wins over both. `source` is a path,
-    "-" for stdin, or None for the instance's own design, as `option` says. The output of `solve --json` is a design, too.
+    "-" for stdin, or None for the instance's own design; `option` named it. An answer of `solve --json` is a design.
 
     Raises:
         SpecError: not a design, an unknown name, or a free parameter without a value.

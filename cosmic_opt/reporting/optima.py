@@ -12,6 +12,7 @@ from cosmic_opt.reporting.counts import why_empty
 from cosmic_opt.reporting.designs import design_text, designs_keys
 from cosmic_opt.reporting.numbers import exact
 from cosmic_opt.reporting.rules import rule_keys
+from cosmic_opt.search.objective import objective_of
 from cosmic_opt.solvers.base import SolveStatus
 from cosmic_opt.units import Unit, show
 
@@ -44,7 +45,7 @@ def optimum_text(title: str, optimum: Optimum, conflict: Sequence[Constraint], s
     """Return the answer for a person."""
     head = f"{title}\n{_sense(optimum)} {optimum.expression}: {_proof(optimum)}\nby {optimum.solver} in {seconds:.3g} s"
     if optimum.table_rows is not None:
-        head += f", which read the simulated step from a table of {optimum.table_rows:,} rows"
+        head += f", with what is simulated as a table of {optimum.table_rows:,} rows"
     if optimum.status is SolveStatus.INFEASIBLE:
         return f"{head}\n\n{why_empty(conflict)}"
     return f"{head}\n\n{design_text(optimum.design)}" if len(optimum.design) else head
@@ -62,22 +63,24 @@ def _proof(optimum: Optimum) -> str:
     if optimum.status is SolveStatus.INFEASIBLE:
         return "no feasible design, proved"
     assert optimum.bound is not None, "what is not infeasible has a bound"
-    bound = amount_text(optimum.bound, optimum.unit)
+    bound = _value_text(optimum, optimum.bound)
     if optimum.value is None or optimum.gap is None:
         return f"no design found yet: {optimum.stop.value}, bound {bound}"
-    value = amount_text(optimum.value, optimum.unit)
+    value = _value_text(optimum, optimum.value)
     if optimum.status is SolveStatus.OPTIMAL:
         return f"{value}, proved optimal (bound = value)"
     return f"{value}, not proved: {optimum.stop.value}, bound {bound}, gap {gap_text(optimum.gap)}"
 
 
-def amount_text(value: int | Fraction, unit: Unit) -> str:
-    """Return an amount for a person and, where rounding may hide digits, exactly: "19.6445 GB (19,644,458,984 B)".
-
-    A fraction is a throughput.
-    """
+def _value_text(optimum: Optimum, value: int | Fraction) -> str:
+    """Return the value or the bound; a fraction is a rate."""
     if isinstance(value, Fraction):
-        return f"{float(value):.6g} sequences/s"
+        return f"{float(value):.6g} {objective_of(optimum.expression.strip(), optimum.design.parameter_set).unit}"
+    return amount_text(value, optimum.unit)
+
+
+def amount_text(value: int, unit: Unit) -> str:
+    """Return an amount for a person and, where rounding may hide digits, exactly: "19.6445 GB (19,644,458,984 B)"."""
     if unit in (Unit.NONE, Unit.DOLLARS):
         return show(value, unit)
     return f"{show(value, unit)} ({exact(value)} {unit.value})"
