@@ -1,0 +1,180 @@
+"""Served models in the search: the answer of a plain loop, rules on times and rates, fronts, certificates."""
+
+from __future__ import annotations
+
+import json
+
+import numpy as np
+import pytest
+
+from cosmic_opt.api import Problem
+from cosmic_opt.catalog.job_kinds import INFERENCE
+from cosmic_opt.catalog.served import Serving
+from cosmic_opt.catalog.store import instance_names
+from cosmic_opt.errors import LimitError, SpecError
+from cosmic_opt.psa.evaluate import feasible
+from cosmic_opt.search.budget import Budget
+from cosmic_opt.search.certificate import _digest, read_certificate
+from cosmic_opt.search.score import analytical_of, simulator_of
+from cosmic_opt.search.verify import verify
+from cosmic_opt.simulation.calibrated.serving_simulator import ServingSimulator
+from cosmic_opt.solvers.base import SolveStatus
+
+NAME = "llama3-70b/h100-8-serving"
+SERVED = [name for name in instance_names() if isinstance(Problem.load(name).instance.calibrated, Serving)]
+LIMITS_OF = ("first_token_time", "output_token_time")
+LIMITS = ("first_token_time <= 500 ms", "output_token_time <= 30 ms")
+
+
+def grid(problem: Problem) -> np.ndarray:
+    """Codes of every point of the grid, feasible or not, in the order of the columns."""
+    sizes = [range(len(column.values)) for column in problem.parameter_set.columns]
+    return np.stack([axis.ravel() for axis in np.meshgrid(*sizes, indexing="ij")], axis=1).astype(np.int32)
+
+
+def brute_force(problem: Problem, metric: str) -> list[tuple[int, tuple[int, ...]]]:
+    """Every design that obeys the structural rules, by (ticks of a metric, code), from the rules' own meaning."""
+    batch = problem.parameter_set.batch(grid(problem))
+    batch = batch.take(feasible(batch))
+    simulator = simulator_of(problem.instance)
+    assert isinstance(simulator, ServingSimulator)
+    ticks = simulator.ticks_of(batch.value_columns(), metric)
+    return sorted((int(tick), tuple(code)) for tick, code in zip(ticks, batch.codes.tolist(), strict=True))
+
+
+@pytest.mark.parametrize("name", [NAME, "deepseek-v3/h200-8-serving", "gpt3-175b/a100-16-qa-serving"])
+@pytest.mark.parametrize("objective", INFERENCE.objectives)
+def test_solve_finds_what_a_loop_over_the_grid_finds(name: str, objective: str) -> None:
+    problem = Problem.load(name).objective(objective)
+    ranked = brute_force(problem, objective)
+    outcome = problem.solve()
+    assert outcome.status is SolveStatus.OPTIMAL
+    assert (outcome.value, tuple(outcome.design.codes[0].tolist())) == ranked[0]
+    assert outcome.bound == outcome.value
+    assert outcome.feasible_designs == problem.count().value == len(ranked)
+
+
+def test_rules_on_two_times_leave_what_a_loop_leaves() -> None:
+    problem = Problem.load(NAME)
+    first, token = ({code: tick for tick, code in brute_force(problem, name)} for name in LIMITS_OF)
+    kept = [row for row in brute_force(problem, "throughput") if first[row[1]] <= 5e11 and token[row[1]] <= 3e10]
+    limited = problem.require(LIMITS[0]).require(LIMITS[1])
+    outcome = limited.solve()
+    assert (outcome.value, tuple(outcome.design.codes[0].tolist())) == kept[0]
+    count = limited.count()
+    assert (count.lower, count.value, count.exact) == (len(kept), len(kept), True)
+    listed = {tuple(row) for batch in limited.enumerate() for row in batch.codes.tolist()}
+    assert listed == {code for _, code in kept}
+    assert {tuple(row) for row in limited.sample(40, seed=1).codes.tolist()} <= {row[1] for row in kept}
+
+
+def test_an_agent_alone_obeys_the_limits() -> None:
+    limited = Problem.load(NAME).require(LIMITS[1])
+    outcome = limited.solve(agent="genetic", budget=Budget(evaluations=200))
+    assert outcome.status is SolveStatus.FEASIBLE
+    assert float(limited.simulate(outcome.design).metrics["output_token_time_s"] or 1) <= 30e-3
+
+
+def test_limits_that_nothing_obeys_are_proved_infeasible() -> None:
+    outcome = Problem.load(NAME).require("output_token_time <= 1 ms").solve()
+    assert (outcome.status, outcome.value, outcome.proof is not None) == (SolveStatus.INFEASIBLE, None, True)
+
+
+@pytest.mark.parametrize(
+    ("rule", "message"),
+    [
+        ("first_token_time >= 1 s", "not a limit on a simulated time"),
+        ("throughput <= 100", "not a limit on a simulated time"),
+        ("first_token_time <= 1 s or throughput >= 5", "not a limit on a simulated time"),
+        ("first_token_time <= 5 GB", "GB|unit"),
+        ("first_token_tim <= 1 s", "first_token_time"),
+        ("step_time <= 1 s", "step_time"),
+        ("first_token_time <= tp", "not a limit|unit|mixes"),
+    ],
+)
+def test_a_rule_that_is_no_limit_is_refused(rule: str, message: str) -> None:
+    with pytest.raises(SpecError, match=message):
+        Problem.load(NAME).require(rule).solve()
+
+
+def test_a_limit_in_two_parts_is_two_limits() -> None:
+    both = Problem.load(NAME).require(f"{LIMITS[0]} and 30 ms >= output_token_time")
+    apart = Problem.load(NAME).require(LIMITS[0]).require(LIMITS[1])
+    assert both.count().value == apart.count().value
+
+
+@pytest.mark.parametrize("objectives", [("throughput_per_npu", "output_token_time"), ("batch_time", "npus_used")])
+def test_the_front_is_that_of_a_loop(objectives: tuple[str, str]) -> None:
+    problem = Problem.load(NAME).require(LIMITS[0])
+    simulator = simulator_of(Problem.load(NAME).instance)
+    assert isinstance(simulator, ServingSimulator)
+    (batch,) = problem.enumerate()
+    columns = batch.value_columns()
+    columns["npus_used"] = columns["dp"] * columns["tp"] * columns["pp"]
+    first, second = (columns[name] if name in columns else simulator.ticks_of(columns, name) for name in objectives)
+    points = sorted({(int(a), int(b)) for a, b in zip(first, second, strict=True)})
+    expected = [p for p in points if not any(o[0] <= p[0] and o[1] <= p[1] and o != p for o in points)]
+    front = problem.pareto(*objectives)
+    assert [(int(a), int(b)) for a, (b,) in zip(front.step_ticks, front.amounts, strict=True)] == expected
+
+
+def test_a_front_of_structural_quantities_alone_is_refused() -> None:
+    with pytest.raises(SpecError, match="no simulated quantity"):
+        Problem.load(NAME).pareto("npus_used", "weights_per_npu")
+    with pytest.raises(SpecError, match="npus_used"):
+        Problem.load(NAME).pareto("throughput", "npus_use")
+
+
+def test_the_best_few_are_those_of_the_loop() -> None:
+    problem = Problem.load(NAME)
+    near = problem.near(problem.solve())
+    ranked = brute_force(problem, "throughput")
+    codes = [tuple(row) for row in near.top(5).designs.codes.tolist()]
+    assert codes == [code for _, code in ranked[:5]]
+
+
+@pytest.mark.parametrize("name", SERVED)
+def test_every_shipped_server_is_solved_with_a_certificate_that_verifies(name: str) -> None:
+    problem = Problem.load(name)
+    outcome = problem.solve()
+    assert outcome.status is SolveStatus.OPTIMAL
+    text = problem.certificate(outcome).text()
+    assert all(check.passed for check in verify(read_certificate(text, "c"), samples=64))
+    assert problem.violations(outcome.design) == []
+    assert problem.violations(problem.baseline()) == []
+
+
+@pytest.mark.parametrize("change", ["value", "design", "block", "limit"])
+def test_a_certificate_that_was_tampered_with_is_rejected(change: str) -> None:
+    problem = Problem.load(NAME).require(LIMITS[1])
+    keys = json.loads(problem.certificate(problem.solve()).text())
+    if change == "value":
+        keys["value"] = keys["bound"] = keys["ticks"] = keys["value"] - 1
+    elif change == "design":
+        keys["design"]["batch"] = 64
+    elif change == "block":
+        keys["proof"]["blocks"][0][3] += 1
+    else:
+        keys["edits"]["require"] = []
+    del keys["digest"]
+    keys["digest"] = _digest(keys)
+    checks = verify(read_certificate(json.dumps(keys), "c"), samples=64)
+    assert not all(check.passed for check in checks)
+
+
+def test_the_models_and_machines_of_a_practitioner_are_shipped() -> None:
+    models = {name.partition("/")[0] for name in SERVED}
+    assert models >= {"llama3-8b", "llama3-70b", "llama3-405b", "mixtral-8x7b", "deepseek-v3", "qwen3-30b-a3b"}
+    assert models >= {"qwen3-235b-a22b", "gpt3-175b"}
+    assert len(SERVED) >= 15
+
+
+def test_events_and_exports_need_another_instance() -> None:
+    with pytest.raises(SpecError, match="names a software stack or an engine"):
+        analytical_of(simulator_of(Problem.load(NAME).instance))
+
+
+def test_more_designs_than_can_be_scored_are_refused_with_a_way_out(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("cosmic_opt.search.every.EVERY_LIMIT", 100)
+    with pytest.raises(LimitError, match="268 designs"):
+        Problem.load(NAME).solve()
