@@ -18,6 +18,7 @@ from cosmic_opt.catalog.network_quantities import (
     total_bandwidth,
     unpriced_blocks,
 )
+from cosmic_opt.catalog.parts import HOST_UNITS
 from cosmic_opt.catalog.served import Serving, serving_of
 from cosmic_opt.errors import SpecError, Where, nearest
 from cosmic_opt.psa.bind import Names, bind_rule
@@ -31,8 +32,9 @@ from cosmic_opt.system.npu import Npu
 from cosmic_opt.units import Unit
 from cosmic_opt.workloads.framework_memory import framework_memory_quantity
 from cosmic_opt.workloads.placement import ORDER_REPEATS, order_repeats
-from cosmic_opt.workloads.quantities import QUANTITIES
+from cosmic_opt.workloads.quantities import HOST_MEMORY, QUANTITIES, build_host_memory
 from cosmic_opt.workloads.serving_quantities import serving_quantities
+from cosmic_opt.workloads.training import OFFLOADS
 from cosmic_opt.workloads.transformer import Transformer, from_mapping
 
 PRICED = "priced"
@@ -144,6 +146,9 @@ class _Binding:
         if system.prices:
             self.data["price_rule"] = "libra"
         self.read_dimensions()
+        if self.offloads:
+            given = {**dict.fromkeys(HOST_UNITS, 0), **system.host}
+            self.data |= {f"host_{name}": value for name, value in given.items()}
         known = {**job_data(self.spec.kind), **SYSTEM}
         for name, entry in self.spec.data.items():
             if name in self.spec.model.parameters:
@@ -169,6 +174,11 @@ class _Binding:
                 self.data[f"tier[{d}]"] = dimension["tier"]
 
     @cached_property
+    def offloads(self) -> bool:
+        """Whether the model has knobs of what lies in host memory."""
+        return not self.spec.model.parameters.keys().isdisjoint(OFFLOADS)
+
+    @cached_property
     def units(self) -> dict[str, Unit]:
         units = {name: datum.unit for name, datum in {**JOB, **SYSTEM}.items()}
         return {**units, "latency": Unit.TIME, "bandwidth": Unit.BYTES_PER_S}
@@ -178,6 +188,7 @@ class _Binding:
         taken = {name.partition("[")[0] for name in self.data} | {
             *SIMULATED,
             *QUANTITIES,
+            HOST_MEMORY,
             *NETWORK_QUANTITIES,
         }
         for name, parameter in self.spec.model.parameters.items():
@@ -251,6 +262,8 @@ class _Binding:
             quantities["memory_per_npu"] = framework_memory_quantity(own, job, names)
         for name in QUANTITIES if self.calibrated is None else ():
             quantities[name] = QUANTITIES.get(name)(self.workload, job, names)
+        if self.offloads:
+            quantities[HOST_MEMORY] = build_host_memory(self.workload, job, names)
         known = {*names, *self.data}
         if "bandwidth[0]" in known:
             quantities["total_bandwidth"] = total_bandwidth(self.dimensions)

@@ -15,6 +15,7 @@ from cosmic_opt.system.hardware import Device
 from cosmic_opt.workloads.framework_memory import FrameworkJob
 from cosmic_opt.workloads.language_model import LanguageModel, language_model
 from cosmic_opt.workloads.stack import Accuracy, Recipe, Stack
+from cosmic_opt.workloads.training import OFFLOADS
 from cosmic_opt.workloads.transformer import Transformer
 
 DEFAULT_PRECISION = "bf16"
@@ -26,6 +27,7 @@ DECIDED_BY_STACK = (
     "cosmic_layers",
     "latency",
     "weight_sharded",
+    *OFFLOADS,
 )
 """Data and knobs of the analytical simulator that a stack, or the device's fitted constants, decide instead."""
 

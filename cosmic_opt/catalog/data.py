@@ -20,7 +20,7 @@ from cosmic_opt.workloads.requests import MIXES
 from cosmic_opt.workloads.serving_quantities import KNOBS as SERVING_KNOBS
 from cosmic_opt.workloads.serving_quantities import POOLS, knob_name
 from cosmic_opt.workloads.stack import CONTEXT_EXCHANGES, GRADIENT_OVERLAPS, TENSOR_OVERLAPS
-from cosmic_opt.workloads.training import ATTENTION_KERNELS, RECOMPUTE
+from cosmic_opt.workloads.training import ATTENTION_KERNELS, OFFLOADS, RECOMPUTE
 from cosmic_opt.workloads.training_designs import SCHEDULES
 
 LARGEST = 10**18
@@ -75,6 +75,8 @@ SYSTEM: Mapping[str, Datum] = {
     "peak": Datum(Unit.FLOP_PER_S, why="dense peak of one NPU"),
     "memory_bandwidth": Datum(Unit.BYTES_PER_S, why="memory bandwidth of one NPU"),
     "memory_capacity": Datum(Unit.BYTES, why="memory of one NPU"),
+    "host_capacity": Datum(Unit.BYTES, low=0, why="host memory for one NPU, 0 without any"),
+    "host_bandwidth": Datum(Unit.BYTES_PER_S, why="link of one NPU to host memory, one direction"),
     "price_rule": Datum(choices=tuple(SWITCH_LINKS), why="how a switch port is priced"),
 }
 LATENCY = Datum(Unit.TIME, low=0, high=10**15, why="latency of one hop of a dimension")
@@ -92,7 +94,7 @@ KNOBS: Mapping[str, Datum] = {
             "overlap_weights",
         )
     },
-    "weight_sharded": Datum(low=0, high=1),
+    **{name: Datum(low=0, high=1) for name in ("weight_sharded", *OFFLOADS)},
     **{knob_name(pool, knob): Datum(high=10**9) for pool in ("", *POOLS) for knob in SERVING_KNOBS},
     "bandwidth": Datum(Unit.BYTES_PER_S),
     "latency": LATENCY,

@@ -22,6 +22,8 @@ DIMENSION_UNITS = {"npus": Unit.NONE, "bandwidth": Unit.BYTES_PER_S, "latency": 
 DIMENSION_LIMITS = {"npus": 10**9, "bandwidth": 10**18, "latency": 10**15}
 """In base units: a billion NPUs, an exabyte a second, a thousand seconds a hop."""
 DIMENSION_TEXTS = ("topology", "algorithm", "tier")
+HOST_UNITS = {"capacity": Unit.BYTES, "bandwidth": Unit.BYTES_PER_S}
+"""Host memory of a system, by NPU; bandwidth in one direction."""
 COLLECTIVE_SETTINGS = ("scheduling_policy", "chunks", "multidim")
 
 
@@ -38,13 +40,17 @@ class Device:
 
 @dataclass(frozen=True)
 class System:
-    """A device, network dimensions (innermost first; each a mapping of the file's keys) and collective settings."""
+    """A device, network dimensions (innermost first; each a mapping of the file's keys), collective settings, host.
+
+    `host` is an NPU's share of host memory in base units, empty where the system has none: `HOST_UNITS`.
+    """
 
     name: str
     device: Device
     prices: Mapping[str, TierPrice]
     dimensions: tuple[Mapping[str, Value], ...]
     collectives: Mapping[str, Value]
+    host: Mapping[str, Value]
 
     @property
     def npus(self) -> int:
@@ -82,7 +88,7 @@ def read_system(entry: Entry, beside: Path) -> System:
     """Return the system that `entry` names or holds."""
     root, path = open_part("systems", entry, beside)
     fields = root.fields(
-        required=("name", "device", "dimensions"), optional=("schema", "prices", "collectives", "source")
+        required=("name", "device", "dimensions"), optional=("schema", "prices", "collectives", "host", "source")
     )
     dimensions = tuple(_dimension(item) for item in fields["dimensions"].items())
     if not 1 <= len(dimensions) <= MAX_DIMENSIONS:
@@ -93,7 +99,13 @@ def read_system(entry: Entry, beside: Path) -> System:
     for item, dimension in zip(fields["dimensions"].items(), dimensions, strict=True):
         if prices and dimension.get("tier", next(iter(prices))) not in prices:
             raise item.fail(f"no prices for the tier {dimension['tier']!r}", nearest(str(dimension["tier"]), prices))
-    return System(fields["name"].text(), read_device(fields["device"], path), prices, dimensions, collectives)
+    host = _host(fields["host"]) if "host" in fields else {}
+    return System(fields["name"].text(), read_device(fields["device"], path), prices, dimensions, collectives, host)
+
+
+def _host(entry: Entry) -> Mapping[str, Value]:
+    fields = entry.fields(required=tuple(HOST_UNITS))
+    return {key: positive(fields[key], unit) for key, unit in HOST_UNITS.items()}
 
 
 def _dimension(entry: Entry) -> Mapping[str, Value]:

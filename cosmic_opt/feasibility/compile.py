@@ -88,6 +88,8 @@ class Frontier:
         self.order = order
         self.limit = limit
         self.constraints = [k for k in model.all_constraints() if set(k.columns) & inside]
+        self.summed = {("total", k) for k in range(len(self.constraints))}
+        self.summed |= {("code", k.column) for k in self.constraints if isinstance(k, Conditional)}
         self.forgotten: set[int] = set()
         self.place = {column: position for position, column in enumerate(order)}
         self.settled_codes = {
@@ -127,14 +129,18 @@ class Frontier:
         self._check_growth(column, nodes * len(codes))
         parent = np.repeat(np.arange(nodes, dtype=np.int64), len(codes))
         code = np.tile(codes, nodes)
-        known = {field: self.states[parent, at] for at, field in enumerate(self.fields)}
-        known["code", column] = code.astype(np.int64)
-        keep = np.ones(len(parent), dtype=bool)
-        for k, constraint in enumerate(self.constraints):
-            if column in constraint.columns and k not in self.forgotten:
-                self._apply(k, constraint, position, known, keep)
-        known = {field: values[keep] for field, values in known.items()}
-        layer = self.close(position, parent[keep], code[keep], known)
+        known: dict[Field, IntArray] = {("code", column): code.astype(np.int64)}
+        for tables in (False, True):  # sums first: they drop most arcs, and read few fields
+            for at, field in enumerate(self.fields):
+                if field not in known and (tables or field in self.summed):
+                    known[field] = self.states[parent, at]
+            keep = np.ones(len(parent), dtype=bool)
+            for k, constraint in enumerate(self.constraints):
+                if column in constraint.columns and k not in self.forgotten and _looked_up(constraint) == tables:
+                    self._apply(k, constraint, position, known, keep)
+            parent, code = parent[keep], code[keep]
+            known = {field: values[keep] for field, values in known.items()}
+        layer = self.close(position, parent, code, known)
         self.arcs += len(layer.parent)
         return layer
 
@@ -243,6 +249,11 @@ class Frontier:
             assert codes is not None, column
             full[:, column] = codes
         return satisfied(constraint, self.model, full)
+
+
+def _looked_up(constraint: Constraint) -> bool:
+    """Tell whether an arc is looked up in a table; else a running total says whether it may stay."""
+    return isinstance(constraint.body if isinstance(constraint, Conditional) else constraint, Table)
 
 
 def _weights(body: Linear | Product) -> tuple[tuple[int, ...], ...]:

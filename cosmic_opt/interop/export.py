@@ -29,7 +29,7 @@ from cosmic_opt.simulation.analytical.inputs import DEFAULTS
 from cosmic_opt.simulation.replay import Operation, ReplayMachine, TraceWorkload, replay
 from cosmic_opt.workloads.graph import TrainingGraph, training_graph
 from cosmic_opt.workloads.parallelism import Parallelism
-from cosmic_opt.workloads.training import training_job
+from cosmic_opt.workloads.training import OFFLOADS, training_job
 
 MOST_NPUS = 2**16
 MOST_BYTES = 2**35
@@ -100,7 +100,7 @@ def astra_sim_run(instance: BoundInstance, design: DesignBatch) -> AstraSimRun:
     """Return one design of a training instance as ASTRA-sim runs it.
 
     Raises:
-        SpecError: one NPU, or interleaved stages, which are not written; an instance with a software stack.
+        SpecError: one NPU, or interleaved stages or offloading, which are not written; an instance with a stack.
         LimitError: more NPUs than files are written for.
     """
     analytical_of(simulator_of(instance))
@@ -111,6 +111,10 @@ def astra_sim_run(instance: BoundInstance, design: DesignBatch) -> AstraSimRun:
     job = training_job(instance.workload, point)
     if job.interleave > 1:
         raise SpecError("interleaved pipeline stages are not exported", hint="export with --fix interleave=1")
+    offloaded = [name for name in OFFLOADS if getattr(job, name)]
+    if offloaded:
+        fixes = " ".join(f"--fix {name}=0" for name in offloaded)
+        raise SpecError("traffic to host memory is not exported", hint=f"export with {fixes}")
     npus_per_dim = tuple(int(point[f"npus_per_dim[{dim}]"]) for dim in range(instance.dimensions))
     graph = training_graph(
         instance.workload,

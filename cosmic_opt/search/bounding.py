@@ -158,20 +158,15 @@ class Bounding:
     def bound_block(self, start: int, best: tuple[int, int] | None, limit_ticks: int) -> BoundedBlock:
         """Return the bounds of the block of regions that begins with `start`.
 
-        Regions that compute alike are first bounded as one, without communication; only where such a bound is not above
-        `best` (ticks, amount) and `limit_ticks` are they made at all.
+        Regions that compute alike are first bounded as one, without communication and then with what blocks; only where
+        such a bound is not above `best` (ticks, amount) and `limit_ticks` are they made at all.
         """
         product = self.space.regions
         stop = min(start + self.block_size, product.count)
         kinds = np.arange(start, stop, product.alike)
         sizes, least = product.outer_sizes(kinds), None
         if product.alike > 1 and (best is not None or limit_ticks < NO_LIMIT):
-            ticks, amounts = self._silent(product.take(kinds))
-            values = self.objective.values(ticks, amounts)
-            obeying = ticks <= limit_ticks
-            better = True if best is None else np.asarray(values <= best[0] * best[1], dtype=bool)
-            least = min(values[obeying & ~better].tolist(), default=None) if best is not None else None
-            kinds = kinds[obeying & better]
+            kinds, least = self._worth_making(kinds, best, limit_ticks)
         numbers = (kinds[:, np.newaxis] + np.arange(product.alike)).reshape(-1)
         regions = product.take(numbers)
         ticks = amounts = np.zeros(0, dtype=np.int64)
@@ -182,12 +177,49 @@ class Bounding:
             Block(start, stop - start, int(sizes.sum()), least), numbers, regions, ticks, amounts, values
         )
 
-    def _silent(self, regions: Regions) -> tuple[IntArray, IntArray]:
-        """Return the step without communication and the least amount of each region."""
-        arrays = self.arrays(regions.codes)
-        ticks, amounts = np.zeros(len(regions), dtype=np.int64), np.zeros(len(regions), dtype=np.int64)
+    def _worth_making(
+        self, kinds: IntArray, best: tuple[int, int] | None, limit_ticks: int
+    ) -> tuple[IntArray, int | None]:
+        """Return the kinds that may hold a design as good as `best`, and the least bound of others within the limit."""
+        amounts, others = np.zeros(0, dtype=np.int64), list[int]()
+        for bound in (self._silent, self._blocking):
+            ticks, amounts = bound(kinds, amounts)
+            values = self.objective.values(ticks, amounts)
+            obeying = ticks <= limit_ticks
+            better = True if best is None else np.asarray(values <= best[0] * best[1], dtype=bool)
+            others += values[obeying & ~better].tolist() if best is not None else []
+            kinds, amounts = kinds[obeying & better], amounts[obeying & better]
+        return kinds, min(others, default=None)
+
+    def _silent(self, kinds: IntArray, _: IntArray) -> tuple[IntArray, IntArray]:
+        """Return the step without communication and the least amount of each kind."""
+        arrays = self.arrays(self.space.regions.take(kinds).codes)
+        ticks, amounts = np.zeros(len(kinds), dtype=np.int64), np.zeros(len(kinds), dtype=np.int64)
         kernel.silent_bounds(self.options, arrays, ticks, amounts)
         return ticks, amounts
+
+    def _blocking(self, kinds: IntArray, amounts: IntArray) -> tuple[IntArray, IntArray]:
+        """Return the step without traffic that may overlap, at best, and the amount of each kind."""
+        places, most_chunks = self._representatives
+        numbers = (kinds[:, np.newaxis] + places).reshape(-1)
+        ticks = np.zeros(len(numbers), dtype=np.int64)
+        arrays = self.arrays(self.space.regions.take(numbers).codes)
+        tables = self.simulator.tables
+        kernel.blocking_bounds(tables, self.options, arrays, self._fastest, most_chunks, ticks)
+        return ticks.reshape(len(kinds), len(places)).min(axis=1), amounts
+
+    @cached_property
+    def _representatives(self) -> tuple[IntArray, int]:
+        """The places, among regions alike, of those without overlap and with the fewest chunks; and the most chunks."""
+        product, columns = self.space.regions, self.space.parameter_set.columns
+        codes = product.take(np.arange(product.alike)).codes
+        chosen, most_chunks = np.ones(len(codes), dtype=bool), 1
+        for position, column in enumerate(columns):
+            if column.name in ("chunks", "overlap_gradients", "overlap_weights"):
+                values = column.array[codes[:, position]]
+                chosen &= values == values.min()
+                most_chunks = max(most_chunks, int(values.max()))
+        return np.flatnonzero(chosen), most_chunks
 
     @property
     def block_size(self) -> int:
@@ -197,7 +229,7 @@ class Bounding:
 
     def prepare(self) -> None:
         """Make what is made once, before threads ask for it."""
-        _ = self.masks, self.options, self._fastest
+        _ = self.masks, self.options, self._fastest, self._representatives
 
     def over_blocks(self, function: Callable[[int], Result]) -> Iterator[Result]:
         """Yield the function of the first region's number of every block, in order, worked on by every core."""

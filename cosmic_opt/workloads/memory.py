@@ -14,13 +14,14 @@ from numpy.typing import NDArray
 from cosmic_opt.errors import LimitError
 from cosmic_opt.psa.quantity import IntArray, Values
 from cosmic_opt.workloads.parallelism import Parallelism, layers_of_stage
-from cosmic_opt.workloads.training import TrainingJob
+from cosmic_opt.workloads.training import OFFLOADS, TrainingJob
 from cosmic_opt.workloads.transformer import Transformer
 
 _LOGIT_BYTES = 4  # the loss keeps logits in fp32 (Korthikanti 2022, section 4.3)
 _MASK_BYTES = 1  # a dropout mask
-_JOB_COLUMNS = ("zero_stage", "micro_batch", "recompute", "sequence_parallel", "interleave")
+_JOB_COLUMNS = ("zero_stage", "micro_batch", "recompute", "sequence_parallel", "interleave", *OFFLOADS)
 _GATHERED_LAYERS = 2  # ZeRO-3 holds the layer in use and the next one, prefetched
+_RESIDENT_LAYERS = 2  # of what is offloaded, the layer in use and the next one stay (Calculon: Isaev 2023)
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,6 +63,9 @@ class Designs:
     recompute: NDArray[np.str_]
     sequence_parallel: IntArray
     interleave: IntArray
+    weight_offload: IntArray
+    activation_offload: IntArray
+    optimizer_offload: IntArray
 
     @classmethod
     def of(cls, job: TrainingJob, columns: Mapping[str, Values]) -> Designs:
@@ -129,19 +133,55 @@ def stage_memory(workload: Transformer, job: TrainingJob, designs: Designs, stag
     """Return the footprint of one pipeline stage per design; `stage` is its index, from 0 to pp - 1."""
     layers = layers_of_stage(workload.layers, designs.pp, stage)
     is_last = stage == designs.pp - 1
-    held = layers * _layer_share(workload, designs)
-    held += np.where(stage == 0, _embedding_share(workload, designs), 0)
-    held += np.where(is_last, _head_share(workload, designs, alone=stage > 0), 0)
+    share = _layer_share(workload, designs)
+    ends = np.where(stage == 0, _embedding_share(workload, designs), 0)
+    ends += np.where(is_last, _head_share(workload, designs, alone=stage > 0), 0)
+    weights = ends + share * _resident(layers, designs.weight_offload)
+    gradients = ends + share * layers
+    states = ends + share * _resident(layers, designs.optimizer_offload)
+    kept = _resident(_layers_kept(job, designs, stage, layers), designs.activation_offload)
 
     return MemoryBreakdown(
-        weights_bytes=_sharded(held * job.bytes_per_weight, designs, _weights_sharded(job, designs)),
-        gradients_bytes=_sharded(held * job.bytes_per_gradient, designs, _gradients_sharded(job, designs)),
-        optimizer_bytes=_sharded(held * job.bytes_per_optimizer_state, designs, designs.zero_stage >= 1),
-        activations_bytes=_layers_kept(job, designs, stage, layers) * layer_activation_bytes(workload, job, designs),
+        weights_bytes=_sharded(weights * job.bytes_per_weight, designs, _weights_sharded(job, designs)),
+        gradients_bytes=_sharded(gradients * job.bytes_per_gradient, designs, _gradients_sharded(job, designs)),
+        optimizer_bytes=_sharded(states * job.bytes_per_optimizer_state, designs, designs.zero_stage >= 1),
+        activations_bytes=kept * layer_activation_bytes(workload, job, designs),
         head_bytes=np.where(is_last, _head_bytes(workload, job, designs), 0),
         workspace_bytes=_workspace_bytes(workload, job, designs, layers),
         worst_stage=stage,
     )
+
+
+def host_memory_per_npu(workload: Transformer, job: TrainingJob, designs: Designs) -> IntArray:
+    """Return the bytes in host memory of the stage that needs most: a whole copy of what its layers offload.
+
+    Weights, kept activations and optimizer states of layers (Calculon: Isaev 2023); gradients, which every micro-batch
+    adds to, and the embedding and the head stay in the NPU's memory. The stages that can be the worst are those of
+    `memory_per_npu`, for the same reason.
+
+    Raises:
+        LimitError: the job's activations may exceed 2^62 bytes.
+    """
+    check_range(workload, job)
+    last = designs.pp - 1
+    earliest_larger = np.maximum(last - workload.layers % designs.pp, 0)
+    stages = (np.zeros_like(last), np.minimum(1, last), earliest_larger, last)
+    return np.asarray(np.max([_stage_host_bytes(workload, job, designs, stage) for stage in stages], axis=0))
+
+
+def _stage_host_bytes(workload: Transformer, job: TrainingJob, designs: Designs, stage: IntArray) -> IntArray:
+    layers = layers_of_stage(workload.layers, designs.pp, stage)
+    held = layers * _layer_share(workload, designs)
+    weights = _sharded(held * job.bytes_per_weight, designs, _weights_sharded(job, designs))
+    states = _sharded(held * job.bytes_per_optimizer_state, designs, designs.zero_stage >= 1)
+    activations = _layers_kept(job, designs, stage, layers) * layer_activation_bytes(workload, job, designs)
+    offloaded = designs.weight_offload * weights + designs.activation_offload * activations
+    return np.asarray(offloaded + designs.optimizer_offload * states)
+
+
+def _resident(layers: IntArray, offloaded: IntArray) -> IntArray:
+    """Return how many of the layers stay in the NPU's memory."""
+    return np.where(offloaded > 0, np.minimum(layers, _RESIDENT_LAYERS), layers)
 
 
 def _layers_kept(job: TrainingJob, designs: Designs, stage: IntArray, layers: IntArray) -> IntArray:
@@ -220,21 +260,29 @@ def _stored_elements(workload: Transformer) -> tuple[int, int]:
     return 4 * workload.hidden, split
 
 
-def _stored_bytes(workload: Transformer, job: TrainingJob, designs: Designs) -> IntArray:
-    """Bytes per token of a layer without recompute, the scores aside."""
+def kept_bytes_per_token(workload: Transformer, job: TrainingJob) -> tuple[int, int, int]:
+    """Return the bytes a layer keeps per token without recompute: (whole on every tp rank, split over tp, scores).
+
+    Scores are split over tp, too: softmax output, and with dropout its mask and output.
+    """
     whole, split = _stored_elements(workload)
     masks = 2 * workload.hidden * _MASK_BYTES if workload.dropout else 0
-    replicated = _replicated(designs, whole * job.bytes_per_activation + masks)
-    return replicated + _ceil_div(split * job.bytes_per_activation, designs.tp)
+    per_score = job.bytes_per_activation * (2 if workload.dropout else 1)
+    per_score += _MASK_BYTES if workload.dropout else 0
+    scores = 0 if job.attention_kernel == "flash" else job.sequence * workload.heads * per_score
+    return whole * job.bytes_per_activation + masks, split * job.bytes_per_activation, scores
+
+
+def _stored_bytes(workload: Transformer, job: TrainingJob, designs: Designs) -> IntArray:
+    """Bytes per token of a layer without recompute, the scores aside."""
+    whole, split, _ = kept_bytes_per_token(workload, job)
+    return _replicated(designs, whole) + _ceil_div(split, designs.tp)
 
 
 def _score_bytes(workload: Transformer, job: TrainingJob, designs: Designs) -> IntArray:
-    """Attention scores of one layer and micro-batch: softmax output, and with dropout its mask and output."""
-    if job.attention_kernel == "flash":
-        return np.zeros_like(designs.tp)
-    per_score = job.bytes_per_activation * (2 if workload.dropout else 1)
-    per_score += _MASK_BYTES if workload.dropout else 0
-    return designs.tokens(job) * _ceil_div(job.sequence * workload.heads * per_score, designs.tp)
+    """Attention scores of one layer and micro-batch."""
+    _, _, scores = kept_bytes_per_token(workload, job)
+    return designs.tokens(job) * _ceil_div(scores, designs.tp)
 
 
 def _replicated(designs: Designs, bytes_per_token: int) -> IntArray:

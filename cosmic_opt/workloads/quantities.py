@@ -10,9 +10,9 @@ from cosmic_opt._registry import Registry
 from cosmic_opt.errors import SpecError
 from cosmic_opt.psa.quantity import IntArray, Quantity, QuantityTerm, Values
 from cosmic_opt.units import Unit
-from cosmic_opt.workloads.memory import Designs, check_range, memory_per_npu
+from cosmic_opt.workloads.memory import Designs, check_range, host_memory_per_npu, memory_per_npu
 from cosmic_opt.workloads.memory_cosmic import memory_per_npu_cosmic
-from cosmic_opt.workloads.training import training_job
+from cosmic_opt.workloads.training import OFFLOADS, TrainingJob, training_job
 from cosmic_opt.workloads.transformer import Transformer
 
 QuantityBuilder = Callable[[Transformer, Mapping[str, int | str], Collection[str]], Quantity]
@@ -20,6 +20,8 @@ QuantityBuilder = Callable[[Transformer, Mapping[str, int | str], Collection[str
 
 A name that is not a column is read from the job data once, here; so the quantity depends on columns alone.
 """
+
+HOST_MEMORY = "host_memory_per_npu"
 
 QUANTITIES: Registry[QuantityBuilder] = Registry("workload quantity")
 
@@ -39,20 +41,42 @@ def build_memory(workload: Transformer, job_data: Mapping[str, int | str], colum
         )
     job = training_job(workload, job_data)
     check_range(workload, job)
+    term = _term(job, job_data, columns, lambda designs: memory_per_npu(workload, job, designs).total_bytes)
+    return Quantity("memory_per_npu", Unit.BYTES, (term,), "memory one NPU needs, worst pipeline stage")
+
+
+def build_host_memory(workload: Transformer, job_data: Mapping[str, int | str], columns: Collection[str]) -> Quantity:
+    """Bytes in host memory of the worst pipeline stage; see `workloads.memory`. For models with offloading knobs.
+
+    Raises:
+        SpecError: the job data are not a training job.
+        LimitError: the job is too large to count in 63 bits.
+    """
+    job = training_job(workload, job_data)
+    check_range(workload, job)
+    term = _term(job, job_data, columns, lambda designs: host_memory_per_npu(workload, job, designs))
+    return Quantity(HOST_MEMORY, Unit.BYTES, (term,), "host memory that one NPU's layers need, worst pipeline stage")
+
+
+def _term(
+    job: TrainingJob,
+    job_data: Mapping[str, int | str],
+    columns: Collection[str],
+    footprint: Callable[[Designs], IntArray],
+) -> QuantityTerm:
+    """Return a footprint as a function of the columns among those it depends on."""
     degrees = ("dp", "tp", "pp", "sp")
-    others = ("zero_stage", "weight_sharded", "micro_batch", "recompute", "sequence_parallel", "interleave")
-    depends_on = (*degrees, *others)
-    names = tuple(name for name in depends_on if name in columns)
+    others = ("zero_stage", "weight_sharded", "micro_batch", "recompute", "sequence_parallel", "interleave", *OFFLOADS)
+    names = tuple(name for name in (*degrees, *others) if name in columns)
     fixed = _fixed_degrees(job_data, names)
 
     def evaluate(values: Mapping[str, Values]) -> IntArray:
         designs = {**fixed, **values}
         if "weight_sharded" in designs:
             designs["zero_stage"] = 3 * designs.pop("weight_sharded")
-        return memory_per_npu(workload, job, Designs.of(job, designs)).total_bytes
+        return footprint(Designs.of(job, designs))
 
-    term = QuantityTerm(names, evaluate)
-    return Quantity("memory_per_npu", Unit.BYTES, (term,), "memory one NPU needs, worst pipeline stage")
+    return QuantityTerm(names, evaluate)
 
 
 @QUANTITIES.register("memory_per_npu_cosmic")

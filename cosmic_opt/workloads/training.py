@@ -10,6 +10,8 @@ from cosmic_opt.workloads.transformer import Transformer
 
 RECOMPUTE = ("none", "selective", "full")
 ATTENTION_KERNELS = ("flash", "unfused")
+OFFLOADS = ("weight_offload", "activation_offload", "optimizer_offload")
+"""Flags of what lies in host memory."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -28,6 +30,8 @@ class TrainingJob:
             a step, which is how frameworks combine them.
         sequence_parallel: 1 if norms and residuals are split over tp too (Korthikanti 2022), else 0.
         interleave: Pieces that every pipeline stage is cut in, each with a share of its layers (Narayanan 2021, 2.2).
+        weight_offload, activation_offload, optimizer_offload: 1 if the layers' weights, kept activations or optimizer
+            states lie in host memory, but for two layers' (Isaev 2023), else 0.
         attention_kernel: "flash" keeps no attention scores; "unfused" keeps them.
         cosmic_layers: Layers COSMIC's own footprint counts (its `num_stacks`); nothing else uses it.
     """
@@ -39,6 +43,9 @@ class TrainingJob:
     zero_stage: int = 0
     sequence_parallel: int = 0
     interleave: int = 1
+    weight_offload: int = 0
+    activation_offload: int = 0
+    optimizer_offload: int = 0
     attention_kernel: str = "flash"
     bytes_per_weight: int = 2
     bytes_per_gradient: int = 4
@@ -52,7 +59,8 @@ class TrainingJob:
         for name in ("bytes_per_weight", "bytes_per_gradient", "bytes_per_optimizer_state"):
             _require(getattr(self, name) >= 0, self, name, "it must not be negative")
         _require(self.zero_stage in range(4), self, "zero_stage", "allowed: 0, 1, 2, 3")
-        _require(self.sequence_parallel in (0, 1), self, "sequence_parallel", "allowed: 0, 1")
+        for name in ("sequence_parallel", *OFFLOADS):
+            _require(getattr(self, name) in (0, 1), self, name, "allowed: 0, 1")
         _require(self.recompute in RECOMPUTE, self, "recompute", nearest(self.recompute, RECOMPUTE))
         kernel = nearest(self.attention_kernel, ATTENTION_KERNELS)
         _require(self.attention_kernel in ATTENTION_KERNELS, self, "attention_kernel", kernel)

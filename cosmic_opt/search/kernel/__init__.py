@@ -11,7 +11,7 @@ assigning a slice costs the compiler a second or two each.
 
 from cosmic_opt.search.kernel.agree import First, first_difference
 from cosmic_opt.search.kernel.arrays import KEY, LOWER, UPPER, Options, Region, Regions, pick, product_less
-from cosmic_opt.search.kernel.bounds import bound_regions, silent_bounds
+from cosmic_opt.search.kernel.bounds import blocking_bounds, bound_regions, silent_bounds
 from cosmic_opt.search.kernel.branch import solve_regions
 from cosmic_opt.search.kernel.pareto import Front, explore_regions
 
@@ -24,6 +24,7 @@ __all__ = [
     "Options",
     "Region",
     "Regions",
+    "blocking_bounds",
     "bound_regions",
     "explore_regions",
     "first_difference",

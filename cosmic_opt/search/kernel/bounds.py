@@ -17,9 +17,13 @@ from cosmic_opt.search.kernel.arrays import (
 )
 from cosmic_opt.simulation.analytical._jit import jit
 from cosmic_opt.simulation.analytical.batch import option_vectors
-from cosmic_opt.simulation.analytical.layout import INFEASIBLE, Status, Whole
+from cosmic_opt.simulation.analytical.layout import INFEASIBLE, Slot, Status, Whole
 from cosmic_opt.simulation.analytical.step import TOO_LONG, compose
 from cosmic_opt.simulation.analytical.tables import PhaseTables
+
+_DATA = range(Slot.GRADIENT_UP_LATENCY, Slot.SEND_STEP)
+_LEFT_OUT = np.array([slot.name.endswith("LATENCY") or slot in _DATA for slot in Slot if slot is not Slot.COUNT])
+"""Which slots a blocking bound leaves out: latencies, and all of data parallelism."""
 
 
 @jit
@@ -38,8 +42,24 @@ def region_bound(
     TOO_LONG stands for a region with no option that runs (worst: one that does not). `extreme` [D, O] are the options
     among which every slot has its extreme; `vector` [1, K], `extremes` [D, K] and `terms` are working space.
     """
-    if region.whole[Whole.STATUS] != Status.OK:
+    if region.whole[Whole.STATUS] != Status.OK or not _fill_extremes(
+        tables, options, region, extreme, worst, vector, extremes
+    ):
         return TOO_LONG
+    return int(compose(region.whole, extremes, terms))
+
+
+@jit
+def _fill_extremes(
+    tables: PhaseTables,
+    options: Options,
+    region: Region,
+    extreme: BoolArray,
+    worst: bool,
+    vector: IntArray,
+    extremes: IntArray,
+) -> bool:
+    """Fill `extremes` [D, K] with every slot's extreme; tell whether each dimension has an option that runs."""
     for dim in range(options.sizes.shape[0]):
         for slot in range(SLOTS):
             extremes[dim, slot] = 0 if worst else INFEASIBLE
@@ -54,8 +74,8 @@ def region_bound(
                 else:
                     extremes[dim, slot] = min(extremes[dim, slot], vector[0, slot])
         if extremes[dim, 0] == INFEASIBLE:
-            return TOO_LONG
-    return int(compose(region.whole, extremes, terms))
+            return False
+    return True
 
 
 @jit
@@ -82,6 +102,53 @@ def silent_bounds(options: Options, regions: Regions, ticks: IntArray, amounts: 
         ticks[row] = 0
         if region.whole[Whole.STATUS] == Status.OK:
             ticks[row] = compose(region.whole, silence, terms)
+
+
+@jit
+def blocking_bounds(
+    tables: PhaseTables, options: Options, regions: Regions, extreme: BoolArray, most_chunks: int, ticks: IntArray
+) -> None:
+    """Fill a lower bound of the step of each region and of all that differ from it in overlap and in more chunks.
+
+    A collective takes at least all that its chunks do on one dimension, which grows with their number only by rounding:
+    so it is served on its busiest dimension alone, without latency and less what `most_chunks` roundings lose. Traffic
+    of data parallelism, which may hide, is left out. `extreme` is as in `bound_regions`.
+    """
+    vector = np.empty((1, SLOTS), dtype=np.int64)
+    extremes = np.empty((options.sizes.shape[0], SLOTS), dtype=np.int64)
+    terms = np.empty(TERM_COUNT, dtype=np.int64)
+    whole = np.empty(regions.whole.shape[1], dtype=np.int64)
+    for row in range(ticks.shape[0]):
+        region = pick(regions, row)
+        own = extreme[regions.mask_of[row]]
+        ticks[row] = TOO_LONG
+        if region.whole[Whole.STATUS] == Status.OK and _fill_extremes(
+            tables, options, region, own, False, vector, extremes
+        ):
+            for place in range(whole.shape[0]):
+                whole[place] = region.whole[place]
+            whole[Whole.OVERLAP_GRADIENTS] = 1
+            _keep_busiest(extremes, most_chunks)
+            ticks[row] = compose(whole, extremes, terms)
+
+
+@jit
+def _keep_busiest(extremes: IntArray, most_chunks: int) -> None:
+    """Leave of the collectives of blocking groups what their busiest dimension serves, and all of the sends."""
+    for up, down in ((Slot.TENSOR_UP, Slot.TENSOR_DOWN), (Slot.SEQUENCE_UP, Slot.SEQUENCE_DOWN)):
+        busiest = 0
+        for dim in range(extremes.shape[0]):
+            if extremes[dim, up] + extremes[dim, down] > extremes[busiest, up] + extremes[busiest, down]:
+                busiest = dim
+        for dim in range(extremes.shape[0]):
+            for slot in (up, down):
+                served = extremes[dim, slot]
+                lost = most_chunks + 1 + (served >> 48)  # half a tick a chunk, and of floating point
+                extremes[dim, slot] = max(0, served - lost) if dim == busiest else 0
+    for place in range(SLOTS):
+        if _LEFT_OUT[place]:
+            for dim in range(extremes.shape[0]):
+                extremes[dim, place] = 0
 
 
 @jit

@@ -40,7 +40,8 @@ INFEASIBLE = 2**62
 Scalar = IntEnum(
     "Scalar",
     "DP TP PP SP ZERO_STAGE MICRO_BATCH RECOMPUTE CHUNKS MULTIDIM"
-    " SEQUENCE_PARALLEL OVERLAP_GRADIENTS OVERLAP_WEIGHTS INTERLEAVE ORDER COUNT",
+    " SEQUENCE_PARALLEL OVERLAP_GRADIENTS OVERLAP_WEIGHTS INTERLEAVE"
+    " WEIGHT_OFFLOAD ACTIVATION_OFFLOAD OPTIMIZER_OFFLOAD ORDER COUNT",
     start=0,
 )
 """Structural input of a row; `npus_per_dim[d]` follow from COUNT on, then `extent[g,d]` where ORDER is EXPLICIT."""
@@ -60,11 +61,14 @@ Whole = IntEnum(
     " SEQUENCE_PARALLEL OVERLAP_GRADIENTS OVERLAP_WEIGHTS INTERLEAVE VOCABULARY_PARALLEL"
     " LAYERS LAYERS_FIRST LAYERS_MIDDLE LAYERS_LAST"
     " FORWARD BACKWARD SELECTIVE EMBED_FORWARD EMBED_BACKWARD HEAD_FORWARD HEAD_BACKWARD"
+    " HOST_FORWARD HOST_BACKWARD HOST_STEP"
     " OPTIMIZER_FIRST OPTIMIZER_MIDDLE OPTIMIZER_LAST COUNT",
     start=0,
 )
 """FORWARD to HEAD_BACKWARD are compute ticks of one micro-batch in one layer, the embedding or the head, in the
-order of the operator groups. LAYERS_MIDDLE is that of the fullest middle stage, 0 without one."""
+order of the operator groups. HOST_FORWARD and HOST_BACKWARD are the ticks that the link to host memory is busy for one
+micro-batch in one layer, HOST_STEP once a step in the fullest stage. LAYERS_MIDDLE is that of the fullest middle stage,
+0 without one."""
 
 Payload = IntEnum(
     "Payload",
@@ -101,7 +105,7 @@ LIMIT_TICKS."""
 
 Term = IntEnum(
     "Term",
-    "FORWARD BACKWARD RECOMPUTE ENDS TENSOR SEQUENCE SENDS BUBBLE GATHER GRADIENT OPTIMIZER COUNT",
+    "FORWARD BACKWARD RECOMPUTE ENDS TENSOR SEQUENCE SENDS BUBBLE GATHER GRADIENT OPTIMIZER OFFLOAD COUNT",
     start=0,
 )
 """Parts of the step, which sum to it. Hidden communication follows: GATHER at COUNT, GRADIENT at COUNT + 1."""
@@ -118,6 +122,7 @@ TERMS = (
     "weight gathers (exposed)",
     "gradient synchronisation (exposed)",
     "optimizer",
+    "offload (exposed)",
 )
 HIDDEN = ("weight gathers (hidden)", "gradient synchronisation (hidden)")
 

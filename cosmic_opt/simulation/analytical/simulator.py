@@ -127,7 +127,13 @@ class AnalyticalSimulator:
         if data["causal_half"] not in (0, 1):
             raise SpecError("causal_half is a flag", where=Where(key="causal_half"), hint="allowed: 0, 1")
         self.causal_half = bool(data["causal_half"])
-        self.rates = build_rates(workload, self.job, npu, causal_half=self.causal_half)
+        self.rates = build_rates(
+            workload,
+            self.job,
+            npu,
+            causal_half=self.causal_half,
+            host_bytes_per_s=int(data.get("host_bandwidth", 0)),
+        )
         self.tables = build_phase_tables(
             [int(value) for value in self._possible("npus_per_dim", data, domains)],
             [str(value) for value in self._possible("topology", data, domains)],

@@ -1,7 +1,8 @@
 """Compiled: one training step from a prepared row and one option vector per dimension.
 
-Sources: pipeline, Narayanan 2021 (1F1B; a stage cut in v interleaved pieces waits a v-th and sends v times as often);
-tensor and sequence parallelism, Shoeybi 2019 and Korthikanti 2022; sharding, Rajbhandari 2020 (ZeRO).
+Sources: pipeline, Narayanan 2021 (1F1B; stages cut in pieces: `interleaved`);
+tensor and sequence parallelism, Shoeybi 2019 and Korthikanti 2022; sharding, Rajbhandari 2020 (ZeRO); offloading, Isaev
+2023 (Calculon).
 
 All arithmetic is integer and made of sums, products with counts, and maxima; exposures are subtracted only
 from a total that contains the same compute, so the step is non-decreasing in every tick that goes in.
@@ -14,8 +15,8 @@ from __future__ import annotations
 import numpy as np
 
 from cosmic_opt.simulation.analytical._jit import jit
-from cosmic_opt.simulation.analytical.layout import FULL, LIMIT_TICKS, NO_TIME, SELECTIVE, Term, Whole
 from cosmic_opt.simulation.analytical.interleaved import interleaved_ends
+from cosmic_opt.simulation.analytical.layout import FULL, LIMIT_TICKS, NO_TIME, SELECTIVE, Term, Whole
 from cosmic_opt.simulation.analytical.sharding import fill_sharding
 from cosmic_opt.simulation.analytical.tables import IntArray
 from cosmic_opt.simulation.analytical.traffic import (
@@ -94,10 +95,11 @@ def _step(whole: IntArray, vectors: IntArray, terms: IntArray) -> int:
                 middle_end = end
             else:
                 last_end = end
-    _fill_pipeline(whole, traffic, slowest, terms)
+    _fill_pipeline(whole, traffic, work, slowest, terms)
     forward, backward = _stage_ways(whole, work, traffic, slowest)
     terms[Term.BUBBLE] = longest - whole[Whole.MICRO_BATCHES] * (forward + backward)
     fill_sharding(whole, work, traffic, (longest, middle_end, last_end), terms)
+    terms[Term.OFFLOAD] += max(0, whole[Whole.HOST_STEP] - terms[Term.OPTIMIZER])
     total: int = terms[0]
     for term in range(1, Term.COUNT):
         total += terms[term]
@@ -162,7 +164,7 @@ def _all_ways(whole: IntArray, work: Work, traffic: Traffic) -> tuple[int, int]:
 
 
 @jit
-def _fill_pipeline(whole: IntArray, traffic: Traffic, stage: int, terms: IntArray) -> None:
+def _fill_pipeline(whole: IntArray, traffic: Traffic, work: Work, stage: int, terms: IntArray) -> None:
     """Every micro-batch through the slowest stage, by cause."""
     embed, head = ends_of(whole, stage)
     batches = whole[Whole.MICRO_BATCHES]
@@ -183,5 +185,6 @@ def _fill_pipeline(whole: IntArray, traffic: Traffic, stage: int, terms: IntArra
     terms[Term.TENSOR] = (layers * calls + ends) * synchronise(traffic)
     gathers = 3 if recompute > 0 else 2
     terms[Term.SEQUENCE] = layers * (gathers * traffic.keys_gather + traffic.keys_reduce)
+    terms[Term.OFFLOAD] = layers * work.late
     if whole[Whole.PP] > 1:
         terms[Term.SENDS] = batches * (2 * whole[Whole.INTERLEAVE] - embed - head) * traffic.send

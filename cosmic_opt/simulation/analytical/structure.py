@@ -11,6 +11,7 @@ from cosmic_opt.simulation.analytical.layout import (
     EXPLICIT,
     FULL,
     LIMIT_TICKS,
+    SELECTIVE,
     Link,
     Payload,
     Reduction,
@@ -47,6 +48,7 @@ def prepare_row(
         _count(rates, inputs, whole)
         _compute(rates, inputs, whole)
         _update(rates, inputs, whole)
+        _offload(rates, inputs, whole)
         _fill_payload(rates, inputs, payload, links)
     return int(whole[Whole.STATUS])
 
@@ -64,6 +66,9 @@ def _valid(inputs: IntArray) -> bool:
         Scalar.SEQUENCE_PARALLEL,
         Scalar.OVERLAP_GRADIENTS,
         Scalar.OVERLAP_WEIGHTS,
+        Scalar.WEIGHT_OFFLOAD,
+        Scalar.ACTIVATION_OFFLOAD,
+        Scalar.OPTIMIZER_OFFLOAD,
     ):
         if not 0 <= inputs[scalar] <= 1:
             return False
@@ -135,6 +140,44 @@ def _update(rates: Rates, inputs: IntArray, whole: IntArray) -> None:
     whole[Whole.OPTIMIZER_FIRST] = to_ticks(first * ticks_per_parameter)
     whole[Whole.OPTIMIZER_MIDDLE] = to_ticks(whole[Whole.LAYERS_MIDDLE] * layer * ticks_per_parameter)
     whole[Whole.OPTIMIZER_LAST] = to_ticks(last * ticks_per_parameter)
+
+
+@jit_inline
+def _offload(rates: Rates, inputs: IntArray, whole: IntArray) -> None:
+    """Ticks of the link to host memory: per layer and micro-batch each way, and once a step.
+
+    Source: Calculon (Isaev et al., SC '23): forward reads the next layer's weights while it writes the activations of
+    the one before, backward reads both. Optimizer states, which Calculon moves with every micro-batch, are read and
+    written once a step, while updated weights are written behind them. The two directions do not disturb each other.
+    """
+    whole[Whole.HOST_FORWARD] = whole[Whole.HOST_BACKWARD] = whole[Whole.HOST_STEP] = 0
+    if inputs[Scalar.WEIGHT_OFFLOAD] + inputs[Scalar.ACTIVATION_OFFLOAD] + inputs[Scalar.OPTIMIZER_OFFLOAD] == 0:
+        return
+    shards, layer = inputs[Scalar.DP] * inputs[Scalar.SP], rates.layer[0] / inputs[Scalar.TP] + rates.layer[1]
+    dropped = inputs[Scalar.PP] == 1 or whole[Whole.MICRO_BATCHES] == 1
+    weights = activations = states = 0.0
+    if inputs[Scalar.WEIGHT_OFFLOAD]:
+        weights = layer * rates.weight_bytes / (shards if inputs[Scalar.ZERO_STAGE] == 3 and dropped else 1)
+    if inputs[Scalar.ACTIVATION_OFFLOAD]:
+        activations = _kept_bytes(rates, inputs)
+    if inputs[Scalar.OPTIMIZER_OFFLOAD]:
+        states = layer * rates.host.state_bytes / (shards if inputs[Scalar.ZERO_STAGE] > 0 else 1)
+    layers = max(whole[Whole.LAYERS_FIRST], whole[Whole.LAYERS_MIDDLE], whole[Whole.LAYERS_LAST])
+    whole[Whole.HOST_FORWARD] = to_ticks(max(weights, activations) * rates.host.ticks_per_byte)
+    whole[Whole.HOST_BACKWARD] = to_ticks((weights + activations) * rates.host.ticks_per_byte)
+    whole[Whole.HOST_STEP] = to_ticks(layers * (states + weights) * rates.host.ticks_per_byte)
+
+
+@jit_inline
+def _kept_bytes(rates: Rates, inputs: IntArray) -> float:
+    """Activations one layer keeps of a micro-batch (`workloads.memory.layer_activation_bytes`)."""
+    tokens = inputs[Scalar.MICRO_BATCH] * rates.sequence / inputs[Scalar.SP]
+    tp, recompute = inputs[Scalar.TP], inputs[Scalar.RECOMPUTE]
+    divided = tp if inputs[Scalar.SEQUENCE_PARALLEL] else 1
+    if recompute == FULL:
+        return float(tokens * rates.hidden_bytes / divided)
+    scores = 0.0 if recompute == SELECTIVE else rates.host.scores
+    return float(tokens * (rates.host.kept_whole / divided + (rates.host.kept_split + scores) / tp))
 
 
 @jit_inline

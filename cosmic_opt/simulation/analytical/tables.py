@@ -9,10 +9,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from cosmic_opt.errors import InfeasibleError
-from cosmic_opt.simulation.analytical.layout import CATEGORIES, COLLECTIVES
+from cosmic_opt.simulation.analytical.layout import CATEGORIES, COLLECTIVES, LIMIT_TICKS
 from cosmic_opt.system.npu import Npu
 from cosmic_opt.system.phase import phase_cost, send_cost
 from cosmic_opt.units import TICKS_PER_SECOND
+from cosmic_opt.workloads.memory import kept_bytes_per_token
 from cosmic_opt.workloads.operators import (
     Operator,
     attended_context,
@@ -63,6 +64,23 @@ class PhaseTables(NamedTuple):
     sends: FloatArray
 
 
+class HostRates(NamedTuple):
+    """What offloading to host memory moves, and how fast.
+
+    Attributes:
+        ticks_per_byte: Of the link to host memory, one direction; LIMIT_TICKS without one.
+        kept_whole, kept_split, scores: Bytes per token that a layer keeps for backward: whole on every tp rank, split
+            over tp, and attention scores, split over tp.
+        state_bytes: Optimizer states of one parameter.
+    """
+
+    ticks_per_byte: float
+    kept_whole: float
+    kept_split: float
+    scores: float
+    state_bytes: float
+
+
 class Rates(NamedTuple):
     """What one NPU and one workload fix, as the kernel wants it.
 
@@ -78,6 +96,7 @@ class Rates(NamedTuple):
         tied_output: Parameters of an output map tied to the embedding; a last stage of its own holds a copy.
         optimizer_bytes: Memory traffic per owned parameter: Adam reads and writes the fp32 master weight, momentum
             and variance (Rajbhandari 2020, section 3.1), reads the gradient and writes the weight.
+        host: Host memory.
     """
 
     ticks_per_byte: float
@@ -96,6 +115,7 @@ class Rates(NamedTuple):
     weight_bytes: float
     gradient_bytes: float
     optimizer_bytes: float
+    host: HostRates
 
 
 def build_phase_tables(npus: Iterable[int], topologies: Sequence[str], algorithms: Sequence[str]) -> PhaseTables:
@@ -137,10 +157,13 @@ def _send_fields(topology: str, group: tuple[int, int, int]) -> list[float]:
     return [float(number) for cost in costs for number in (cost.hops, cost.load)]
 
 
-def build_rates(workload: Transformer, job: TrainingJob, npu: Npu, *, causal_half: bool) -> Rates:
+def build_rates(
+    workload: Transformer, job: TrainingJob, npu: Npu, *, causal_half: bool, host_bytes_per_s: int = 0
+) -> Rates:
     """Return the constants of a workload and job on an NPU.
 
-    `causal_half` counts the attention of a causal model at half the square of the sequence.
+    `causal_half` counts the attention of a causal model at half the square of the sequence. `host_bytes_per_s` is the
+    bandwidth of the link to host memory in one direction, 0 where there is none.
     """
     embedding, head = embedding_operators(workload), head_operators(workload)
     groups = (
@@ -175,7 +198,14 @@ def build_rates(workload: Transformer, job: TrainingJob, npu: Npu, *, causal_hal
         weight_bytes=float(job.bytes_per_weight),
         gradient_bytes=float(job.bytes_per_gradient),
         optimizer_bytes=float(2 * job.bytes_per_optimizer_state + job.bytes_per_gradient + job.bytes_per_weight),
+        host=_host_rates(workload, job, host_bytes_per_s),
     )
+
+
+def _host_rates(workload: Transformer, job: TrainingJob, bytes_per_s: int) -> HostRates:
+    ticks_per_byte = TICKS_PER_SECOND / bytes_per_s if bytes_per_s else LIMIT_TICKS
+    whole, split, scores = map(float, kept_bytes_per_token(workload, job))
+    return HostRates(ticks_per_byte, whole, split, scores, float(job.bytes_per_optimizer_state))
 
 
 def _operator_row(operator: Operator, context: int, element_bytes: int) -> tuple[int, ...]:

@@ -35,7 +35,10 @@ class Traffic(NamedTuple):
 
 
 class Work(NamedTuple):
-    """Ticks of one micro-batch in one layer, the embedding and the head, blocking communication included."""
+    """Ticks of one micro-batch in one layer, the embedding and the head, blocking communication included.
+
+    `late` is what a layer, forward and backward together, waits for host memory; `forward` and `backward` include it.
+    """
 
     forward: int
     backward: int
@@ -43,6 +46,7 @@ class Work(NamedTuple):
     embed_backward: int
     head_forward: int
     head_backward: int
+    late: int
 
 
 @jit_inline
@@ -135,7 +139,8 @@ def collect_work(whole: IntArray, traffic: Traffic) -> Work:
     """Add blocking communication to compute.
 
     A layer synchronises twice each way over tp. Over sp it gathers keys and values each way, and reduces their
-    gradients.
+    gradients. What it reads from and writes to host memory runs beside all that: the layer ends with the later of the
+    two (Calculon: Isaev et al., SC '23, whose offloading also leaves out a layer's own time in memory).
     """
     recompute = whole[Whole.RECOMPUTE]
     forward = whole[Whole.FORWARD] + 2 * synchronise(traffic) + traffic.keys_gather
@@ -145,13 +150,16 @@ def collect_work(whole: IntArray, traffic: Traffic) -> Work:
     if recompute == FULL:
         backward += forward
     text = whole[Whole.VOCABULARY_PARALLEL]
+    late_forward = max(0, whole[Whole.HOST_FORWARD] - forward)
+    late_backward = max(0, whole[Whole.HOST_BACKWARD] - backward)
     return Work(
-        forward=forward,
-        backward=backward,
+        forward=forward + late_forward,
+        backward=backward + late_backward,
         embed_forward=whole[Whole.EMBED_FORWARD] + text * traffic.tensor_reduce,
         embed_backward=whole[Whole.EMBED_BACKWARD] + text * traffic.tensor_gather,
         head_forward=whole[Whole.HEAD_FORWARD] + text * traffic.tensor_gather,
         head_backward=whole[Whole.HEAD_BACKWARD] + text * traffic.tensor_reduce,
+        late=late_forward + late_backward,
     )
 
 

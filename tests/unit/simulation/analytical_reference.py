@@ -29,6 +29,7 @@ from cosmic_opt.workloads.transformer import Transformer
 from tests.unit.simulation.interleaved_reference import Pieces, cut
 
 TICKS = 10**12
+HOST_BYTES_PER_S = 11 * 10**9
 
 
 @dataclass(frozen=True)
@@ -51,6 +52,9 @@ class Design:
     overlap_gradients: int = 1
     overlap_weights: int = 1
     interleave: int = 1
+    weight_offload: int = 0
+    activation_offload: int = 0
+    optimizer_offload: int = 0
     order: str = "tp_sp_dp_pp"
     extent: tuple[tuple[int, ...], ...] = ()
     """Free extents by group (tp, sp, dp, pp) and dimension; they stand instead of the order."""
@@ -207,6 +211,37 @@ class Reference:
             "head": self.owned(head, w.norm_parameters),
         }
 
+    # host memory
+
+    def host_ticks(self, moved: Fraction | float) -> int:
+        return round(moved * self.rate(HOST_BYTES_PER_S))
+
+    def host_weights(self) -> Fraction | float:
+        """Bytes of a layer's weights that lie in host memory."""
+        design = self.design
+        drops = design.zero_stage == 3 and (design.pp == 1 or self.micro_batches == 1)
+        return design.weight_offload * self.buckets()["layer"] * 2 / (design.dp * design.sp if drops else 1)
+
+    def host_passes(self) -> tuple[int, int]:
+        """Forward, weights come while activations go; backward, both come."""
+        design, w = self.design, self.workload
+        split = design.tp if design.sequence_parallel else 1
+        inputs, masks = 4 * w.hidden * 2, 2 * w.hidden if w.dropout else 0
+        inside = (2 * w.query_width + 2 * w.kv_width + (3 if w.gated_mlp else 2) * w.ffn) * 2
+        kept = self.real(inputs + masks) / split + self.real(inside) / design.tp
+        if design.recompute == "full":
+            kept = self.real(w.hidden * 2) / split
+        activations = design.activation_offload * self.tokens * kept
+        weights = self.host_weights()
+        return self.host_ticks(max(weights, activations)), self.host_ticks(weights + activations)
+
+    def host_step(self) -> int:
+        """Optimizer states come and go at once, updated weights go behind them."""
+        design = self.design
+        states = design.optimizer_offload * self.buckets()["layer"] * 12
+        states = states / (design.dp * design.sp if design.zero_stage else 1)
+        return self.host_ticks(max(self.stages) * (states + self.host_weights()))
+
     # the step
 
     def _step(self) -> int:
@@ -230,6 +265,9 @@ class Reference:
         layer_forward = forward + 2 * (reduce + gather) + keys_gather
         layer_backward = backward + again + (tensor_calls - 2) * (reduce + gather)
         layer_backward += (key_calls - 1) * keys_gather + keys_reduce
+        alone = layer_forward, layer_backward
+        layer_forward, layer_backward = (max(way) for way in zip(alone, self.host_passes(), strict=True))
+        late = layer_forward + layer_backward - sum(alone)
         work = {
             "layer": (layer_forward, layer_backward),
             "embedding": (
@@ -245,6 +283,8 @@ class Reference:
         ways = [self.ways(stage, stage_jobs, work) for stage, stage_jobs in enumerate(jobs)]
         candidates = [stage for stage in (0, design.pp - 2, design.pp - 1) if 0 <= stage < design.pp]
         last_ends = {stage: self.last_ends(ways, stage) for stage in candidates}
+        if self.interleaved:
+            last_ends = {stage: self.pieces(work).ends(stage) for stage in candidates}
         slowest = max(candidates, key=lambda stage: (last_ends[stage][0], -stage))
         pipeline, own = last_ends[slowest][0], sum(ways[slowest])
         m, layers = self.micro_batches, self.stages[slowest]
@@ -261,6 +301,7 @@ class Reference:
             "pipeline bubble": pipeline - m * own,
         }
         self._add_sharding(jobs, work, {stage: ends[1] for stage, ends in last_ends.items()} | {0: pipeline})
+        self.terms["offload (exposed)"] = m * layers * late + max(0, self.host_step() - self.terms["optimizer"])
         return sum(self.terms.values())
 
     def ways(self, stage: int, jobs: list[str], work: dict[str, tuple[int, int]]) -> tuple[int, int]:
@@ -268,6 +309,17 @@ class Reference:
         pieces, last = self.design.interleave, self.design.pp - 1
         out = (pieces - (stage == last)) * self.send(), (pieces - (stage == 0)) * self.send()
         return tuple(sum(work[job][way] for job in jobs) + (out[way] if last else 0) for way in (0, 1))
+
+    def pieces(self, work: dict[str, tuple[int, int]]) -> Pieces:
+        """Passes of every interleaved piece; none leaves the ends of the model."""
+        every, last = self.design.interleave, len(self.stages) - 1
+        rows: list[list[list[int]]] = [[], []]
+        for way, (stage, layers) in product((0, 1), enumerate(cut(list(self.stages), every))):
+            ticks = [count * work["layer"][way] + self.send() for count in layers]
+            ticks[0] += (work["embedding"][way] - way * self.send()) * (stage == 0)
+            ticks[-1] += (work["head"][way] - (1 - way) * self.send()) * (stage == last)
+            rows[way].append(ticks)
+        return Pieces(*rows, self.micro_batches)
 
     def last_ends(self, ways: list[tuple[int, int]], stage: int) -> tuple[int, int]:
         """When the last backward pass of the first stage, and of this stage, can be done at the earliest."""
@@ -291,8 +343,6 @@ class Reference:
         jobs = ["layer"] * self.stages[stage]
         if stage == 0:
             jobs = ["embedding", *jobs]
-        if self.interleaved:
-            last_ends = {stage: self.pieces(work).ends(stage) for stage in candidates}
         if stage == self.design.pp - 1:
             jobs = [*jobs, "head"]
         return jobs
@@ -314,20 +364,11 @@ class Reference:
         for stage, end in last_ends.items():
             gradients = times * self.exposed(jobs[stage], work, gather, reduce)[1]
             settled.append(end + gradients - (self.send() if stage and design.overlap_gradients else 0))
+            if self.interleaved:
+                settled.append(self.pieces(work).reduced(stage, sum(reduce[job] for job in jobs[stage])))
         self.terms["gradient synchronisation (exposed)"] = max(settled) - last_ends[0]
         ticks = 30 * self.rate(self.npu.memory_bytes_per_s) / shards
         self.terms["optimizer"] = max(round(sum(buckets[job] for job in own) * ticks) for own in jobs)
-
-    def pieces(self, work: dict[str, tuple[int, int]]) -> Pieces:
-        """Passes of every interleaved piece; none leaves the ends of the model."""
-        every, last = self.design.interleave, len(self.stages) - 1
-        rows: list[list[list[int]]] = [[], []]
-        for way, (stage, layers) in product((0, 1), enumerate(cut(list(self.stages), every))):
-            ticks = [count * work["layer"][way] + self.send() for count in layers]
-            ticks[0] += (work["embedding"][way] - way * self.send()) * (stage == 0)
-            ticks[-1] += (work["head"][way] - (1 - way) * self.send()) * (stage == last)
-            rows[way].append(ticks)
-        return Pieces(*rows, self.micro_batches)
 
     def exposed(self, jobs, work, gather, reduce) -> tuple[int, int]:
         """Forward and backward passes of one stage; of an interleaved one, of its first piece, and what blocks."""
@@ -370,5 +411,3 @@ def flow_shop(jobs: list[tuple[int, int, int]], beside_gather: int, beside_reduc
 
 def npus(design: Design) -> int:
     return prod(design.npus_per_dim)
-            if self.interleaved:
-                settled.append(self.pieces(work).reduced(stage, sum(reduce[job] for job in jobs[stage])))

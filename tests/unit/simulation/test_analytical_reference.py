@@ -13,8 +13,9 @@ from cosmic_opt.errors import InfeasibleError
 from cosmic_opt.simulation.analytical import AnalyticalSimulator
 from cosmic_opt.system.npu import Npu
 from cosmic_opt.workloads.placement import GROUPS, ORDERS, nested_placement
+from cosmic_opt.workloads.training import OFFLOADS
 from cosmic_opt.workloads.transformer import Transformer
-from tests.unit.simulation.analytical_reference import Design, Reference
+from tests.unit.simulation.analytical_reference import HOST_BYTES_PER_S, Design, Reference
 
 GLOBAL_BATCH, SEQUENCE = 48, 2048
 NPU = Npu("test", 10 * 10**12, 50 * 10**9, 24 * 10**9)
@@ -101,6 +102,11 @@ def placed_freely(rng: random.Random, design: Design) -> Design:
     return replace(design, extent=extent, **{group: prod(row) for group, row in zip(GROUPS, extent, strict=True)})
 
 
+def offloaded(rng: random.Random, design: Design) -> Design:
+    """The design with any of weights, activations and optimizer states in host memory."""
+    return replace(design, **{name: rng.randrange(2) for name in OFFLOADS})
+
+
 def simulator(
     workload: Transformer,
     dimensions: int,
@@ -122,7 +128,7 @@ def simulator(
         domains[f"topology[{dim}]"] = TOPOLOGIES
         domains[f"algorithm[{dim}]"] = ALGORITHMS
     job = {"global_batch": global_batch, "sequence": SEQUENCE}
-    return AnalyticalSimulator(workload, job, NPU, dimensions, {}, domains)
+    return AnalyticalSimulator(workload, job, NPU, dimensions, {"host_bandwidth": HOST_BYTES_PER_S}, domains)
 
 
 def columns(designs: list[Design]) -> dict[str, np.ndarray]:
@@ -153,6 +159,20 @@ def test_kernel_equals_the_reference_to_the_tick_in_every_term(workload: Transfo
         assert dict(zip(model.terms, result.terms[row], strict=True)) == reference.terms, design
         assert result.step_ticks[row] == reference.step, design
         assert result.micro_batches[row] == reference.micro_batches
+
+
+@pytest.mark.parametrize("workload", [TEXT, IMAGE], ids=lambda workload: workload.name)
+def test_kernel_equals_the_reference_where_layers_are_offloaded(workload: Transformer) -> None:
+    rng = random.Random(29)
+    designs = [offloaded(rng, random_design(rng, rng.choice(SHAPES))) for _ in range(600)]
+    pairs = scored(designs, workload, exact=False)
+    model = simulator(workload, 3, SHAPES)
+    result = model.evaluate(columns([design for design, _ in pairs]))
+    for row, (design, reference) in enumerate(pairs):
+        assert dict(zip(model.terms, result.terms[row], strict=True)) == reference.terms, design
+        assert result.step_ticks[row] == reference.step, design
+    exposed = result.terms[:, model.terms.index("offload (exposed)")]
+    assert 100 < (exposed > 0).sum() < len(pairs) - 50
 
 
 def test_kernel_equals_the_reference_where_groups_lie_anywhere() -> None:
