@@ -31,7 +31,7 @@ def test_megatron_s_published_split_of_llama_70b() -> None:
 
 
 def test_llama_405b_gives_two_slots_to_embedding_and_loss() -> None:
-    found = options("llama3-405b/h100-1024")
+    found = options("llama3-405b/gb200-256")
     assert "--account-for-embedding-in-pipeline-split" in found
     assert "--account-for-loss-in-pipeline-split" in found
     assert "--recompute-granularity full" in found
@@ -56,7 +56,28 @@ def test_torchtitan_has_names_of_its_own() -> None:
         "--training.global_batch_size 64",
         "--training.seq_len 8192",
         "--activation_checkpoint.mode selective",
+        "--parallelism.fsdp_reshard_after_forward always",
     ]
+
+
+def test_maxtext_has_keys_and_values() -> None:
+    assert options("llama3-70b/tpu-v5p-512-fsdp", dp=128, tp=4) == [
+        "ici_fsdp_parallelism=128",
+        "ici_tensor_parallelism=4",
+        "ici_context_parallelism=1",
+        "per_device_batch_size=0.25",
+        "max_target_length=8192",
+        "remat_policy=full",
+    ]
+
+
+def test_knobs_that_are_freed_are_typed() -> None:
+    problem = Problem.load("llama3-70b/h100-64").without("fits").free("context_exchange", "recompute_layers")
+    point = {"dp": 1, "tp": 2, "pp": 8, "cp": 4, "interleave": 1, "micro_batch": 1, "recompute": "full"}
+    fixed = problem.fix(**point, context_exchange="all_to_all", recompute_layers=3)
+    found = launch_options(fixed.instance, fixed.sample(1))
+    assert "--cp-comm-type a2a" in found
+    assert found[found.index("--recompute-method block") + 1] == "--recompute-num-layers 3"
 
 
 def test_an_unknown_framework_and_an_analytical_instance_have_none() -> None:
