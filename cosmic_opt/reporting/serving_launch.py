@@ -47,4 +47,5 @@ def _tensorrt(serving: Serving, knobs: Mapping[str, int]) -> list[str]:
     sizes = {"--tp_size": knobs["tp"] * knobs["ep"], "--pp_size": knobs["pp"], "--ep_size": knobs["ep"]}
     found = [f"{option} {size}" for option, size in sizes.items() if size > 1]
     found.append(f"--max_batch_size {-(-knobs['batch'] // knobs['ep'])}")
+    found += ["--extra_llm_api_options FILE (enable_attention_dp: true)"] if knobs["ep"] > 1 else []
     return [*found, f"--kv_cache_free_gpu_memory_fraction {serving.engine.memory.share}"]
