@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, replace
 from pathlib import Path
+from typing import Any
 
+from cosmic_opt._registry import Registry
 from cosmic_opt.catalog.store import display, read_text, shared_names, shared_path
 from cosmic_opt.errors import SpecError, Where, nearest
 from cosmic_opt.psa.document import Entry, expect_schema, read_yaml
@@ -24,7 +26,15 @@ DIMENSION_LIMITS = {"npus": 10**9, "bandwidth": 10**18, "latency": 10**15}
 DIMENSION_TEXTS = ("topology", "algorithm", "tier")
 HOST_UNITS = {"capacity": Unit.BYTES, "bandwidth": Unit.BYTES_PER_S}
 """Host memory of a system, by NPU; bandwidth in one direction."""
+COLLECTIVES = "collectives"
 COLLECTIVE_SETTINGS = ("scheduling_policy", "chunks", "multidim")
+SystemReader = Callable[[Entry, Path, bool], dict[str, Any]]
+"""Reads what a format's key holds (paths are relative to the file) as the plain content of a system file.
+
+The flag says that the file has a `device:` of its own, which the reader need not find.
+"""
+SYSTEM_READERS: Registry[SystemReader] = Registry("system format")
+"""Readers of other tools' systems by the key that names their files; `interop` enters them."""
 
 
 @dataclass(frozen=True)
@@ -87,6 +97,7 @@ def read_device(entry: Entry, beside: Path) -> Device:
 def read_system(entry: Entry, beside: Path) -> System:
     """Return the system that `entry` names or holds."""
     root, path = open_part("systems", entry, beside)
+    root = _converted(root, path)
     fields = root.fields(
         required=("name", "device", "dimensions"), optional=("schema", "prices", "collectives", "host", "source")
     )
@@ -101,6 +112,22 @@ def read_system(entry: Entry, beside: Path) -> System:
             raise item.fail(f"no prices for the tier {dimension['tier']!r}", nearest(str(dimension["tier"]), prices))
     host = _host(fields["host"]) if "host" in fields else {}
     return System(fields["name"].text(), read_device(fields["device"], path), prices, dimensions, collectives, host)
+
+
+def _converted(root: Entry, path: Path) -> Entry:
+    """Return a system whose network is another tool's files, as if they had been imported; its own keys win."""
+    own = root.mapping()
+    key = next((key for key in own if key in SYSTEM_READERS), None)
+    if key is None:
+        return root
+    if "dimensions" in own:
+        raise own["dimensions"].fail("the network is given twice", f"keep 'dimensions' or {key!r}")
+    plain = {name: entry.value for name, entry in own.items() if name != key}
+    read = SYSTEM_READERS.get(key)(own[key], path, "device" in own)
+    settings = plain.get(COLLECTIVES)
+    if isinstance(settings, dict):
+        plain[COLLECTIVES] = {**read[COLLECTIVES], **settings}
+    return replace(root, value={**read, **plain})
 
 
 def _host(entry: Entry) -> Mapping[str, Value]:

@@ -11,9 +11,11 @@ from cosmic_opt.interop.astra_sim import (
 )
 from cosmic_opt.interop.chakra import read_trace, write_trace
 from cosmic_opt.interop.layer_table import read_layer_table
+from cosmic_opt.interop.system_import import import_astra_sim
 from cosmic_opt.interop.trace_folder import read_workload, write_workload
 
 __all__ = [
+    "import_astra_sim",
     "read_communicator_groups",
     "read_layer_table",
     "read_machine",

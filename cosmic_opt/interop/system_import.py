@@ -10,10 +10,14 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from math import prod
 from pathlib import Path
+from typing import Any
 
+from cosmic_opt.catalog.parts import SYSTEM_READERS, positive
 from cosmic_opt.errors import SpecError, Where
 from cosmic_opt.interop.astra_sim import IMPLEMENTATIONS, NetworkFile, SystemFile, read_network, read_system
 from cosmic_opt.interop.export_files import ALGORITHMS, BYTES_PER_GIB, ENDPOINT_DELAY_NS, TICKS_PER_NS
+from cosmic_opt.psa.document import Entry, read_yaml
+from cosmic_opt.units import Unit
 
 OURS = {theirs: ours for ours, theirs in ALGORITHMS.items()}
 UNLIMITED_BYTES = 10**18
@@ -68,6 +72,44 @@ def import_astra_sim(network: Path, system: Path, name: str, device: DeviceNumbe
     return ImportedSystem("\n".join(lines) + "\n", len(algorithms), npus, tuple(_notes(layer, device)))
 
 
+DEVICE_UNITS = {
+    "peak": Unit.FLOP_PER_S,
+    "memory_bandwidth": Unit.BYTES_PER_S,
+    "memory_capacity": Unit.BYTES,
+}
+"""What an instance may give of the NPU beside the files, as `import` takes it by option."""
+UNREAD = DeviceNumbers(1, 1, 1)
+"""Stands in for a device that is replaced."""
+
+
+@SYSTEM_READERS.register("astra_sim")
+def read_astra_sim(entry: Entry, beside: Path, has_device: bool) -> dict[str, Any]:
+    """Return the system that an instance or a system file names by ASTRA-sim's files, as `import_astra_sim` writes it.
+
+    Raises:
+        SpecError: a key is unknown or missing, a number of the NPU stands beside a device, or as `import_astra_sim`.
+    """
+    if not isinstance(entry.value, dict):
+        raise entry.fail("ASTRA-sim's two files are not named", "write {network: net.yml, system: sys.json}")
+    fields = entry.fields(required=("network", "system"), optional=tuple(DEVICE_UNITS))
+    numbers = {key: positive(fields[key], unit) for key, unit in DEVICE_UNITS.items() if key in fields}
+    if has_device and numbers:
+        key = next(iter(numbers))
+        raise fields[key].fail("the NPU is given twice: the system has a device", f"keep 'device' or {key!r}")
+    network, system = (beside.parent / _file(fields[key]) for key in ("network", "system"))
+    given = DeviceNumbers(*(numbers.get(key) for key in DEVICE_UNITS))
+    text = import_astra_sim(network, system, network.stem, UNREAD if has_device else given).text
+    document: dict[str, Any] = read_yaml(text, str(network)).value
+    return document
+
+
+def _file(entry: Entry) -> str:
+    name = entry.value
+    if not isinstance(name, str) or not name.strip() or "\0" in name:
+        raise entry.fail(f"{name!r} is no file", "write the path of a file, relative to this one")
+    return name
+
+
 def _algorithms(layer: SystemFile, dimensions: int, path: Path) -> tuple[str, ...]:
     """Return our names of the all-reduce's algorithms, which its reduce-scatters and all-gathers run, too."""
     where = Where(str(path), key=IMPLEMENTATIONS["all_reduce"])
@@ -96,11 +138,15 @@ def _rates(layer: SystemFile, device: DeviceNumbers, path: Path) -> tuple[int, i
         memory = round(layer.memory_gb_per_s * 10**9)
     if peak < 1:
         raise SpecError(
-            "the file gives no peak of an NPU: its roofline is off", where=Where(str(path)), hint="give --peak"
+            "the file gives no peak of an NPU: its roofline is off",
+            where=Where(str(path)),
+            hint="give --peak, or 'peak' beside the files",
         )
     if memory < 1:
         raise SpecError(
-            "the file gives no memory bandwidth (local-mem-bw)", where=Where(str(path)), hint="give --memory-bandwidth"
+            "the file gives no memory bandwidth (local-mem-bw)",
+            where=Where(str(path)),
+            hint="give --memory-bandwidth, or 'memory_bandwidth' beside the files",
         )
     return peak, memory
 
