@@ -151,7 +151,7 @@ def test_files_that_mean_nothing_are_refused_by_name(tmp_path: Path, files: dict
     assert ("n.yml" if "network" in files else "s.json") in refused(tmp_path, FILES, **files)
 
 
-ODD = st.sampled_from(
+ODD: st.SearchStrategy[Any] = st.sampled_from(
     [0, -1, 3, 7, 10**9, 10**30, 1.5, "", "x", "80 GB", None, [], {}, True, [1], ["ring"], "net/n.yml"]
 )
 
