@@ -16,6 +16,8 @@ TENSOR_OVERLAPS = ("none", "user_buffer", "async")
 """How tensor-parallel collectives may overlap; a stack gives each mode the share that stays exposed."""
 GRADIENT_OVERLAPS = ("none", "window")
 SELECTIVE_MEANINGS = ("attention", "operators")
+SHARES = ("hidden_window", "least_exposed", "fsdp_exposed", "pipeline_exposed", "dispatch_exposed")
+"""Numbers of `Overlap` between 0 and 1."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,6 +39,10 @@ class AttentionKernel:
 
     def __post_init__(self) -> None:
         _one_of(self.kind, ATTENTION_KINDS, "attention.kind")
+        for name in ("backward_share", "square_share"):
+            _above_zero(getattr(self, name), f"attention.{name}")
+        for device, fraction in self.forward_fraction.items():
+            _above_zero(fraction, f"attention.forward_fraction.{device}")
 
     def fraction_on(self, device: str) -> float | None:
         """Return the forward fraction on a device by the longest prefix of its name; None: the device's own kernel."""
@@ -93,8 +99,11 @@ class Overlap:
 
     def __post_init__(self) -> None:
         _one_of(self.gradient, GRADIENT_OVERLAPS, "overlap.gradient")
-        for mode in self.tensor_exposed:
+        for mode, share in self.tensor_exposed.items():
             _one_of(mode, TENSOR_OVERLAPS, "overlap.tensor_exposed")
+            _share(share, f"overlap.tensor_exposed.{mode}")
+        for name in SHARES:
+            _share(getattr(self, name), f"overlap.{name}")
 
 
 @dataclass(frozen=True, slots=True)
@@ -147,6 +156,11 @@ class Stack:
     overlap: Overlap
 
     def __post_init__(self) -> None:
+        _above_zero(self.elementwise_fraction, "elementwise_fraction")
+        if "default" not in self.gradient_bytes:
+            raise SpecError(
+                "gradient_bytes has no default", where=Where(key="gradient_bytes"), hint="write {fp16: 2, default: 4}"
+            )
         _one_of(self.selective, SELECTIVE_MEANINGS, "selective")
         _one_of(self.context_schedule, CONTEXT_SCHEDULES, "context_schedule")
         _one_of(self.context_exchange, CONTEXT_EXCHANGES, "context_exchange")
@@ -192,6 +206,16 @@ class Accuracy:
     devices: frozenset[str]
     most_gpus: int
     most_tokens: int
+
+
+def _above_zero(value: float, key: str) -> None:
+    if not value > 0:
+        raise SpecError(f"{key} is {value}", where=Where(key=key), hint="give more than zero, at most about 1")
+
+
+def _share(value: float, key: str) -> None:
+    if not 0 <= value <= 1:
+        raise SpecError(f"{key} is {value}", where=Where(key=key), hint="give a share between 0 and 1")
 
 
 def _one_of(value: str, known: tuple[str, ...], key: str) -> None:
