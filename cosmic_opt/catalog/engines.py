@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-import math
 from functools import cache
-from pathlib import Path
 
 from cosmic_opt.catalog.parts import positive
-from cosmic_opt.catalog.store import data_root, display, read_text, shared_names, shared_path
-from cosmic_opt.errors import SpecError, Where, nearest
-from cosmic_opt.psa.document import Entry, expect_schema, read_yaml
+from cosmic_opt.catalog.software_files import blaming, find_precision, number, numbers, open_software
+from cosmic_opt.catalog.store import shared_names
+from cosmic_opt.psa.document import Entry
 from cosmic_opt.units import TICKS_PER_SECOND, Unit
 from cosmic_opt.workloads.engine import DecodeAttention, Engine, EngineHost, EngineMemory, NumberFormat
 
@@ -35,30 +33,23 @@ def load_engine(name: str) -> Engine:
     Raises:
         SpecError: there is no such engine, or its file does not describe one.
     """
-    path = shared_path("engines", name, Path(), Where(key="engine"))
-    root = read_yaml(read_text(path), display(path))
-    expect_schema(root, "engine")
+    root, file = open_software("engine", name)
     fields = root.fields(required=FIELDS, optional=("schema", "source"))
-    try:
+    with blaming(file):
         return Engine(
             name=fields["name"].text(),
             host=EngineHost(*(_seconds(each) for each in _parts(fields["host"], HOST_FIELDS))),
             attention=_attention(fields["attention"]),
             memory=_memory(fields["memory"]),
-            matmul_share=_numbers(fields["matmul_share"]),
-            layer_kernels=_number(fields["layer_kernels"]),
+            matmul_share=numbers(fields["matmul_share"]),
+            layer_kernels=number(fields["layer_kernels"]),
             kernel_s=_seconds(fields["kernel"]),
-            elementwise_fraction=_number(fields["elementwise_fraction"]),
-            prefill_fraction=_numbers(fields["prefill_fraction"]),
-            weight_only_fraction=_number(fields["weight_only_fraction"]),
+            elementwise_fraction=number(fields["elementwise_fraction"]),
+            prefill_fraction=numbers(fields["prefill_fraction"]),
+            weight_only_fraction=number(fields["weight_only_fraction"]),
             expert_rows=fields["expert_rows"].integer(low=1),
             overlaps_stages=fields["overlaps_stages"].flag(),
         )
-    except SpecError as error:
-        if error.where and error.where.file:
-            raise
-        key = error.where.key if error.where else None
-        raise SpecError(error.message, where=Where(display(path), key=key), hint=error.hint) from None
 
 
 @cache
@@ -68,14 +59,8 @@ def load_number_format(name: str) -> NumberFormat:
     Raises:
         SpecError: there is no such format.
     """
-    path = data_root() / "instances" / "_precisions" / "serving.yaml"
-    root = read_yaml(read_text(path), display(path))
-    expect_schema(root, "precisions")
-    recipes = root.fields(required=("recipes",), optional=("schema", "source"))["recipes"].mapping()
-    if name.lower() not in recipes:
-        raise SpecError(f"unknown precision {name!r}", where=Where(key="precision"), hint=nearest(name, recipes))
-    compute, weights, cache_bytes = _parts(recipes[name.lower()], FORMAT_FIELDS)
-    return NumberFormat(name.lower(), compute.text(), _number(weights), _number(cache_bytes))
+    compute, weights, cache_bytes = _parts(find_precision("serving", name), FORMAT_FIELDS)
+    return NumberFormat(name.lower(), compute.text(), number(weights), number(cache_bytes))
 
 
 def _parts(entry: Entry, keys: tuple[str, ...]) -> tuple[Entry, ...]:
@@ -88,20 +73,20 @@ def _attention(entry: Entry) -> DecodeAttention:
     return DecodeAttention(
         launch_s=_seconds(launch),
         head_bytes_per_s=float(positive(rate, Unit.BYTES_PER_S)),
-        memory_share=_numbers(share),
-        grouped_reads=_number(grouped),
-        narrow_reads=_number(narrow),
+        memory_share=numbers(share),
+        grouped_reads=number(grouped),
+        narrow_reads=number(narrow),
     )
 
 
 def _memory(entry: Entry) -> EngineMemory:
     share, of_free, workspace, block, output, most = _parts(entry, MEMORY_FIELDS)
     return EngineMemory(
-        share=_number(share),
+        share=number(share),
         share_of_free=of_free.flag(),
         workspace_bytes=float(workspace.quantity(Unit.BYTES)),
         block_tokens=block.integer(low=1),
-        output_share=_number(output),
+        output_share=number(output),
         most_sequences=most.integer(low=1),
     )
 
@@ -111,15 +96,3 @@ def _seconds(entry: Entry) -> float:
     if ticks < 0:
         raise entry.fail(f"{entry.value!r} is below zero", "give a time of zero or more")
     return ticks / TICKS_PER_SECOND
-
-
-def _number(entry: Entry) -> float:
-    """Return a finite number that is not negative."""
-    value = entry.value
-    if isinstance(value, bool) or not isinstance(value, int | float) or not 0 <= value < math.inf:
-        raise entry.fail(f"{value!r} is not a number of zero or more", "write for example 0.7")
-    return float(value)
-
-
-def _numbers(entry: Entry) -> dict[str, float]:
-    return {key: _number(value) for key, value in entry.mapping().items()}

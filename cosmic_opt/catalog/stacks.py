@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import dataclasses
-import math
 from functools import cache
 from pathlib import Path
 
-from cosmic_opt.catalog.store import data_root, display, read_text, shared_names, shared_path
-from cosmic_opt.errors import SpecError, Where, nearest
+from cosmic_opt.catalog.software_files import blaming, find_precision, number, numbers, open_software
+from cosmic_opt.catalog.store import display, read_text, shared_names, shared_path
+from cosmic_opt.errors import Where
 from cosmic_opt.psa.document import Entry, expect_schema, read_yaml
 from cosmic_opt.workloads.stack import Accuracy, AttentionKernel, HostCost, Overlap, Recipe, Stack
 
@@ -38,21 +38,19 @@ def load_stack(name: str) -> Stack:
     Raises:
         SpecError: there is no such stack, or its file does not describe one.
     """
-    path = shared_path("stacks", name, Path(), Where(key="stack"))
-    root = read_yaml(read_text(path), display(path))
-    expect_schema(root, "stack")
+    root, file = open_software("stack", name)
     required = tuple(field.name for field in dataclasses.fields(Stack))
     fields = root.fields(required=required, optional=("schema", "source"))
-    try:
+    with blaming(file):
         return Stack(
             name=fields["name"].text(),
-            elementwise_fraction=_number(fields["elementwise_fraction"]),
-            eager_traffic=_number(fields["eager_traffic"]),
-            loss_bytes=_number(fields["loss_bytes"]),
-            unscale_bytes=_number(fields["unscale_bytes"]),
-            gradient_bytes=_numbers(fields["gradient_bytes"]),
-            held_gradient_bytes=_number(fields["held_gradient_bytes"]),
-            adam_bytes=_number(fields["adam_bytes"]),
+            elementwise_fraction=number(fields["elementwise_fraction"]),
+            eager_traffic=number(fields["eager_traffic"]),
+            loss_bytes=number(fields["loss_bytes"]),
+            unscale_bytes=number(fields["unscale_bytes"]),
+            gradient_bytes=numbers(fields["gradient_bytes"]),
+            held_gradient_bytes=number(fields["held_gradient_bytes"]),
+            adam_bytes=number(fields["adam_bytes"]),
             selective=fields["selective"].text(),
             single_nic_sharding=fields["single_nic_sharding"].flag(),
             splits_by_stages=fields["splits_by_stages"].flag(),
@@ -62,14 +60,11 @@ def load_stack(name: str) -> Stack:
             context_exchange=fields["context_exchange"].text(),
             context_stated=fields["context_stated"].flag(),
             fused_experts=fields["fused_experts"].flag(),
-            straggler_per_doubling=_number(fields["straggler_per_doubling"]),
+            straggler_per_doubling=number(fields["straggler_per_doubling"]),
             attention=_attention(fields["attention"]),
             host=_host(fields["host"]),
             overlap=_overlap(fields["overlap"]),
         )
-    except SpecError as error:
-        where = error.where if error.where and error.where.file else Where(display(path), key=_key(error))
-        raise SpecError(error.message, where=where, hint=error.hint) from None
 
 
 @cache
@@ -79,21 +74,15 @@ def load_recipe(name: str) -> Recipe:
     Raises:
         SpecError: there is no such recipe.
     """
-    path = data_root() / "instances" / "_precisions" / "training.yaml"
-    root = read_yaml(read_text(path), display(path))
-    expect_schema(root, "precisions")
-    recipes = root.fields(required=("recipes",), optional=("schema", "source"))["recipes"].mapping()
-    if name.lower() not in recipes:
-        raise SpecError(f"unknown precision {name!r}", where=Where(key="precision"), hint=nearest(name, recipes))
-    fields = recipes[name.lower()].fields(
+    fields = find_precision("training", name).fields(
         required=("precision", "cast_bytes", "matmul_share", "gather_bytes", "block_scaled")
     )
     return Recipe(
         name.lower(),
         fields["precision"].text(),
-        cast_bytes=_number(fields["cast_bytes"]),
-        matmul_share=_number(fields["matmul_share"]),
-        gather_bytes=_number(fields["gather_bytes"]),
+        cast_bytes=number(fields["cast_bytes"]),
+        matmul_share=number(fields["matmul_share"]),
+        gather_bytes=number(fields["gather_bytes"]),
         block_scaled=fields["block_scaled"].flag(),
     )
 
@@ -110,7 +99,7 @@ def load_accuracy(kind: str = "training") -> Accuracy:
     expect_schema(root, "accuracy")
     fields = root.fields(required=("p90", "devices", "most_gpus", "most_tokens"), optional=("schema", "source"))
     return Accuracy(
-        p90=_numbers(fields["p90"]),
+        p90=numbers(fields["p90"]),
         devices=frozenset(entry.text() for entry in fields["devices"].items()),
         most_gpus=fields["most_gpus"].integer(low=1),
         most_tokens=fields["most_tokens"].integer(low=1),
@@ -121,44 +110,21 @@ def _attention(entry: Entry) -> AttentionKernel:
     fields = entry.fields(required=("kind", "forward_fraction", "backward_share", "square_share"))
     return AttentionKernel(
         fields["kind"].text(),
-        _numbers(fields["forward_fraction"]),
-        _number(fields["backward_share"]),
-        _number(fields["square_share"]),
+        numbers(fields["forward_fraction"]),
+        number(fields["backward_share"]),
+        number(fields["square_share"]),
     )
 
 
 def _host(entry: Entry) -> HostCost:
     fields = entry.fields(required=_HOST)
-    return HostCost(**{key: _number(fields[key]) for key in _HOST})
+    return HostCost(**{key: number(fields[key]) for key in _HOST})
 
 
 def _overlap(entry: Entry) -> Overlap:
     fields = entry.fields(required=("gradient", "tensor_exposed", *_OVERLAP_SHARES))
     return Overlap(
         gradient=fields["gradient"].text(),
-        tensor_exposed=_numbers(fields["tensor_exposed"]),
-        **{key: _number(fields[key]) for key in _OVERLAP_SHARES},
+        tensor_exposed=numbers(fields["tensor_exposed"]),
+        **{key: number(fields[key]) for key in _OVERLAP_SHARES},
     )
-
-
-def _numbers(entry: Entry) -> dict[str, float]:
-    return {key: _number(value) for key, value in entry.mapping().items()}
-
-
-def _number(entry: Entry) -> float:
-    """Return a finite number that is not negative."""
-    value = entry.value
-    if isinstance(value, str):  # YAML 1.1 reads 34e-6 as text
-        try:
-            value = float(value)
-        except ValueError:
-            raise entry.fail(f"{entry.value!r} is not a number", "write for example 34.0e-6") from None
-    if isinstance(value, bool) or not isinstance(value, int | float):
-        raise entry.fail("expected a number", "write for example 0.7")
-    if not math.isfinite(value) or value < 0:
-        raise entry.fail(f"{value} is not a usable number", "give a finite number, zero or more")
-    return float(value)
-
-
-def _key(error: SpecError) -> str | None:
-    return error.where.key if error.where else None

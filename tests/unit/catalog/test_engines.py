@@ -46,7 +46,7 @@ def test_an_unknown_engine_is_refused_with_the_nearest_names() -> None:
     ("old", "new", "message"),
     [
         ("elementwise_fraction: 0.7", "elementwise_fraction: fast", "not a number"),
-        ("elementwise_fraction: 0.7", "elementwise_fraction: -1", "not a number of zero or more"),
+        ("elementwise_fraction: 0.7", "elementwise_fraction: -1", "not a usable number"),
         ("elementwise_fraction: 0.7", "elementwise_fraction: 0", "elementwise_fraction is 0"),
         ("elementwise_fraction: 0.7\n", "", "is missing"),
         ("grouped_reads: 1.8", "grouped_reads: 0", "grouped_reads is 0"),

@@ -102,8 +102,8 @@ def restricted(name: str) -> list[ParameterSet]:
             ),
         ]
     elif load_instance(name).kind is INFERENCE:
-        pipelines = [knob for knob in load_instance(name).model.parameters if knob.endswith("pp")]
-        edits = [Edits(fix=tuple((knob, "1") for knob in pipelines))]
+        own = {knob: str(entry.value) for knob, entry in load_instance(name).design.items()}
+        edits = [Edits(fix=tuple(each for each in own.items() if each[0].endswith(("pp", "prefill_batch"))))]
     elif name.startswith("cosmic/"):
         edits = [
             Edits(scope="workload"),
