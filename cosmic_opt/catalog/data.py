@@ -11,7 +11,7 @@ from cosmic_opt.catalog.job_kinds import INFERENCE, JobKind
 from cosmic_opt.errors import SpecError, Where, nearest
 from cosmic_opt.psa.domain import Value
 from cosmic_opt.system.collectives import ALGORITHMS
-from cosmic_opt.system.multidim import MULTIDIM
+from cosmic_opt.system.multidim import SCHEMES
 from cosmic_opt.system.price import SWITCH_LINKS
 from cosmic_opt.system.topology import TOPOLOGIES
 from cosmic_opt.units import Unit, parse
@@ -79,6 +79,7 @@ SYSTEM: Mapping[str, Datum] = {
     "host_bandwidth": Datum(Unit.BYTES_PER_S, why="link of one NPU to host memory, one direction"),
     "price_rule": Datum(choices=tuple(SWITCH_LINKS), why="how a switch port is priced"),
 }
+    "in_network_reduction": Datum(low=0, high=1, why="whether switches add and copy messages (SHARP)"),
 LATENCY = Datum(Unit.TIME, low=0, high=10**15, why="latency of one hop of a dimension")
 KNOBS: Mapping[str, Datum] = {
     **{name: Datum(high=10**9) for name in ("dp", "tp", "pp", "sp", "cp", "ep", "chunks", "npus_per_dim")},
@@ -100,7 +101,7 @@ KNOBS: Mapping[str, Datum] = {
     "latency": LATENCY,
     "topology": Datum(choices=TOPOLOGIES.names()),
     "algorithm": Datum(choices=ALGORITHMS.names()),
-    "multidim": Datum(choices=MULTIDIM),
+    "multidim": Datum(choices=SCHEMES),
     "tensor_overlap": Datum(choices=TENSOR_OVERLAPS),
     "gradient_overlap": Datum(choices=GRADIENT_OVERLAPS),
     "context_exchange": Datum(choices=CONTEXT_EXCHANGES),

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from dataclasses import replace
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
 
@@ -15,9 +15,10 @@ from cosmic_opt.cli.output import Output
 from cosmic_opt.errors import LimitError, SpecError, Where, nearest
 from cosmic_opt.reporting.collectives import TICKS_PER_NS, collective_keys, collective_text
 from cosmic_opt.simulation.collective import PROFILES, AstraSimOptions, simulate_collective
+from cosmic_opt.simulation.events import POLICIES
 from cosmic_opt.system.collectives import ALGORITHMS
 from cosmic_opt.system.collectives.base import COLLECTIVES
-from cosmic_opt.system.multidim import MULTIDIM
+from cosmic_opt.system.multidim import MULTIDIM, SCHEMES, THEMIS
 from cosmic_opt.system.network import Dimension, Network
 from cosmic_opt.system.topology import TOPOLOGIES
 from cosmic_opt.units import Unit, parse_exact
@@ -45,7 +46,15 @@ def collective(
     algorithm: Annotated[
         str | None, typer.Option("--algorithm", help="Of each dimension; default: the one that suits its block.")
     ] = None,
-    multidim: Annotated[str, typer.Option("--multidim", help="blueconnect or baseline.")] = "blueconnect",
+    multidim: Annotated[
+        str, typer.Option("--multidim", help="blueconnect, baseline or (profile link) themis.")
+    ] = "blueconnect",
+    policy: Annotated[
+        str | None, typer.Option("--scheduling-policy", help=f"themis serves chunks: {', '.join(POLICIES)} (fifo).")
+    ] = None,
+    in_network: Annotated[
+        bool, typer.Option("--in-network-reduction", help="Switches add and copy messages: the algorithm in_network.")
+    ] = False,
     chunks: Annotated[int, typer.Option("--chunks", min=1, help="Pieces the buffer is cut in.")] = 1,
     profile: Annotated[str, typer.Option("--profile", help="link, astra_sim or astra_sim_aware.")] = "link",
     active_chunks: Annotated[
@@ -63,17 +72,22 @@ def collective(
     """Time one collective on a network. Every list has one entry per dimension, innermost first."""
     topologies = [word(name, TOPOLOGIES, "--topology") for name in split(topology, "--topology")]
     network = read_network(topologies, npus, bandwidth, latency)
+    network = _reducing(network) if in_network else network
     profile, kind = word(profile, PROFILES, "--profile"), word(kind, COLLECTIVES, "--collective")
-    multidim = word(multidim, MULTIDIM, "--multidim")
+    multidim = word(multidim, SCHEMES if profile == "link" else MULTIDIM, "--multidim")
+    if policy is not None and multidim != THEMIS:
+        raise SpecError("only themis serves by a policy", where=Where("--scheduling-policy"), hint="--multidim themis")
+    order = word(policy or POLICIES[0], POLICIES, "--scheduling-policy")
     algorithms = _algorithms(algorithm, network, profile)
     if profile == "link":
         _refuse_large(network, algorithms)
     size_bytes = int(SIZE.read("the size", size, Where("--size")))
     options = _astra_sim(active_chunks, endpoint_delay, memory_bandwidth)
-    result = simulate_collective(
-        network, kind, algorithms, size_bytes, multidim=multidim, chunks=chunks, profile=profile, astra_sim=options
-    )
+    ways: dict[str, Any] = {"multidim": multidim, "policy": order, "profile": profile, "astra_sim": options}
+    result = simulate_collective(network, kind, algorithms, size_bytes, chunks=chunks, **ways)
     asked = _echo(network, profile, kind, size_bytes, multidim, algorithms)
+    if multidim == THEMIS:
+        asked["scheduling_policy"] = order
     output = Output(as_json, quiet)
     output.log(_note(algorithm is None, profile, algorithms))
     output.result("collective", collective_keys(result, asked), collective_text(result, asked))
@@ -142,6 +156,18 @@ def read_network(topologies: Sequence[str], npus: str, bandwidth: str, latency: 
             )
     rows = zip(topologies, extents, bandwidths, latencies, strict=True)
     return Network(tuple(Dimension(*row) for row in rows))
+
+
+def _reducing(network: Network) -> Network:
+    """Return the network with switches that reduce."""
+    if not any(TOPOLOGIES.get(dimension.topology).switched for dimension in network.dimensions):
+        raise SpecError("no dimension has a switch", where=Where("--in-network-reduction"), hint="leave it out")
+    return Network(
+        tuple(
+            replace(dimension, in_network_reduction=TOPOLOGIES.get(dimension.topology).switched)
+            for dimension in network.dimensions
+        )
+    )
 
 
 def _bandwidth(text: str) -> int:

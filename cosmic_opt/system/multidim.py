@@ -13,6 +13,12 @@ from cosmic_opt.system.collectives.base import COLLECTIVES
 MULTIDIM = ("baseline", "blueconnect")
 """The ways an all-reduce is split over dimensions. The other collectives have one way each."""
 
+THEMIS = "themis"
+"""Every chunk of a collective in an order of dimensions of its own; see `system.themis`."""
+
+SCHEMES = (*MULTIDIM, THEMIS)
+"""The ways chunks are led over dimensions."""
+
 
 @dataclass(frozen=True, slots=True)
 class PlanPhase:

@@ -15,16 +15,22 @@ from cosmic_opt.units import TICKS_PER_SECOND
 class Dimension:
     """One dimension. Bandwidth is per NPU, one direction, over all its links here; latency is per hop.
 
+    `in_network_reduction` says that its switch adds and copies messages.
+
     Raises:
-        SpecError: an unknown topology block, or a number that is not whole or out of range.
+        SpecError: an unknown topology block, a block without a switch that is to reduce, or a number that is not whole
+            or out of range.
     """
 
     topology: str
     npus: int
     bandwidth_bytes_per_s: int
     latency_ticks: int
+    in_network_reduction: bool = False
 
     def __post_init__(self) -> None:
+        if self.in_network_reduction and not TOPOLOGIES.get(self.topology).switched:
+            raise SpecError(f"a {self.topology} has no switch that could reduce", hint="only the block switch reduces")
         TOPOLOGIES.get(self.topology)
         for field, least in (("npus", 1), ("bandwidth_bytes_per_s", 1), ("latency_ticks", 0)):
             value = getattr(self, field)

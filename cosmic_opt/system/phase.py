@@ -13,9 +13,10 @@ from functools import lru_cache
 
 import numpy as np
 
-from cosmic_opt.errors import SpecError
+from cosmic_opt.errors import InfeasibleError, SpecError
 from cosmic_opt.system.collectives import ALGORITHMS
 from cosmic_opt.system.collectives.base import IntArray, Peers, Shifts
+from cosmic_opt.system.network import Dimension
 from cosmic_opt.system.topology import TOPOLOGIES
 from cosmic_opt.system.topology.base import Block
 
@@ -33,6 +34,8 @@ class PhaseCost:
 
 FREE = PhaseCost(0, Fraction(0))
 
+REDUCING = "set in_network_reduction=1 where switches add and copy messages, or use another algorithm"
+
 
 @lru_cache(maxsize=65536)
 def phase_cost(topology: str, algorithm: str, collective: str, npus: int, extent: int, stride: int) -> PhaseCost:
@@ -43,9 +46,11 @@ def phase_cost(topology: str, algorithm: str, collective: str, npus: int, extent
 
     Raises:
         SpecError: an unknown name, or groups that do not tile the block.
-        InfeasibleError: the algorithm does not exist for this extent.
+        InfeasibleError: the algorithm does not exist for this extent, or on this block.
     """
     block = TOPOLOGIES.get(topology)
+    if ALGORITHMS.get(algorithm).in_switch and not block.switched:
+        raise InfeasibleError(f"{algorithm} needs a switch, not a {topology}", hint="use it in switch dimensions only")
     steps = ALGORITHMS.get(algorithm).steps(collective, _checked(npus, extent, stride))
     repeats = Counter[tuple[Peers, Fraction]]()
     for step in steps:
@@ -56,6 +61,19 @@ def phase_cost(topology: str, algorithm: str, collective: str, npus: int, extent
         hops += repeat * step_hops
         load += repeat * share * step_load
     return PhaseCost(hops, load / block.link_share(npus))
+
+
+def dimension_cost(dimension: Dimension, algorithm: str, collective: str, extent: int, stride: int) -> PhaseCost:
+    """Return `phase_cost` on a dimension of a network.
+
+    Raises:
+        SpecError: an unknown name, groups that do not tile the block, or a switch that does not reduce.
+        InfeasibleError: the algorithm does not exist for this extent, or on this block.
+    """
+    cost = phase_cost(dimension.topology, algorithm, collective, dimension.npus, extent, stride)
+    if ALGORITHMS.get(algorithm).in_switch and not dimension.in_network_reduction:
+        raise SpecError(f"{algorithm}: the switch of this dimension does not reduce", hint=REDUCING)
+    return cost
 
 
 def _step_cost(block: Block, peers: Peers, npus: int, extent: int, stride: int) -> tuple[int, Fraction]:

@@ -19,6 +19,9 @@ IntArray = NDArray[np.int64]
 SCALARS = tuple(scalar.name.lower() for scalar in Scalar if scalar is not Scalar.COUNT)
 OPTIONS = tuple(option.name.lower() for option in Option if option is not Option.COUNT)
 
+IN_NETWORK = "in_network_reduction"
+"""The flag that says whether the system's switches add and copy messages."""
+
 DEFAULTS: dict[str, int | str] = {
     "dp": 1,
     "tp": 1,
@@ -30,6 +33,7 @@ DEFAULTS: dict[str, int | str] = {
     "overlap_weights": 1,
     "causal_half": 0,
     "order": ORDERS[0],
+    IN_NETWORK: 0,
 }
 """What holds where neither a column nor a constant says otherwise; the job's own defaults come from its class."""
 

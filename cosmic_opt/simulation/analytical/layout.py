@@ -21,7 +21,7 @@ from __future__ import annotations
 from enum import IntEnum
 
 from cosmic_opt.system.collectives import ALGORITHMS
-from cosmic_opt.system.multidim import MULTIDIM
+from cosmic_opt.system.multidim import SCHEMES, THEMIS
 from cosmic_opt.system.topology import TOPOLOGIES
 from cosmic_opt.workloads.placement import ORDERS
 from cosmic_opt.workloads.training import RECOMPUTE
@@ -57,7 +57,7 @@ Option = IntEnum("Option", "TOPOLOGY ALGORITHM BANDWIDTH LATENCY COUNT", start=0
 
 Whole = IntEnum(
     "Whole",
-    "STATUS MICRO_BATCHES PP CHUNKS BLUECONNECT ZERO_STAGE RECOMPUTE"
+    "STATUS MICRO_BATCHES PP CHUNKS BLUECONNECT SPREAD ZERO_STAGE RECOMPUTE"
     " SEQUENCE_PARALLEL OVERLAP_GRADIENTS OVERLAP_WEIGHTS INTERLEAVE VOCABULARY_PARALLEL"
     " LAYERS LAYERS_FIRST LAYERS_MIDDLE LAYERS_LAST"
     " FORWARD BACKWARD SELECTIVE EMBED_FORWARD EMBED_BACKWARD HEAD_FORWARD HEAD_BACKWARD"
@@ -68,7 +68,8 @@ Whole = IntEnum(
 """FORWARD to HEAD_BACKWARD are compute ticks of one micro-batch in one layer, the embedding or the head, in the
 order of the operator groups. HOST_FORWARD and HOST_BACKWARD are the ticks that the link to host memory is busy for one
 micro-batch in one layer, HOST_STEP once a step in the fullest stage. LAYERS_MIDDLE is that of the fullest middle stage,
-0 without one."""
+0 without one. SPREAD is 0 unless chunks choose their order of dimensions; then the bit MAX_DIMENSIONS * group +
+dimension tells where the groups TENSOR, SEQUENCE and GRADIENT (`Link`) have members."""
 
 Payload = IntEnum(
     "Payload",
@@ -133,10 +134,11 @@ CATEGORIES: dict[str, tuple[str, ...]] = {
     "topology": TOPOLOGIES.names(),
     "algorithm": ALGORITHMS.names(),
     "recompute": RECOMPUTE,
-    "multidim": MULTIDIM,
+    "multidim": SCHEMES,
     "order": ORDERS,
 }
 """A category's code in the kernel is its position here."""
 
 SELECTIVE, FULL = RECOMPUTE.index("selective"), RECOMPUTE.index("full")
-BLUECONNECT = MULTIDIM.index("blueconnect")
+BLUECONNECT = SCHEMES.index("blueconnect")
+SPREAD = SCHEMES.index(THEMIS)

@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 
 from cosmic_opt.errors import InfeasibleError, LimitError, SpecError, Where
 from cosmic_opt.psa.quantity import Values
-from cosmic_opt.simulation.analytical.inputs import DEFAULTS, InputColumns, bind_columns, input_names
+from cosmic_opt.simulation.analytical.inputs import DEFAULTS, IN_NETWORK, InputColumns, bind_columns, input_names
 from cosmic_opt.simulation.analytical.layout import (
     CATEGORIES,
     HIDDEN,
@@ -31,7 +31,9 @@ from cosmic_opt.simulation.analytical.tables import (
     build_phase_tables,
     build_rates,
 )
+from cosmic_opt.system.collectives import ALGORITHMS
 from cosmic_opt.system.npu import Npu
+from cosmic_opt.system.phase import REDUCING
 from cosmic_opt.workloads.training import TrainingJob, training_job
 from cosmic_opt.workloads.transformer import Transformer
 
@@ -137,8 +139,20 @@ class AnalyticalSimulator:
         self.tables = build_phase_tables(
             [int(value) for value in self._possible("npus_per_dim", data, domains)],
             [str(value) for value in self._possible("topology", data, domains)],
-            [str(value) for value in self._possible("algorithm", data, domains)],
+            self._algorithms(data, domains),
         )
+
+    def _algorithms(self, data: Mapping[str, int | str], domains: Mapping[str, Sequence[int | str]]) -> list[str]:
+        """Return every possible algorithm; one that needs switches that reduce is refused where they do not."""
+        names = [str(value) for value in self._possible("algorithm", data, domains)]
+        if data[IN_NETWORK] not in (0, 1):
+            raise SpecError(f"{IN_NETWORK} is a flag", where=Where(key=IN_NETWORK), hint="allowed: 0, 1")
+        for name in names:
+            if ALGORITHMS.get(name).in_switch and not data[IN_NETWORK]:
+                raise SpecError(
+                    f"{name}: no switch of this system reduces", where=Where(key="algorithm"), hint=REDUCING
+                )
+        return names
 
     def _possible(
         self, name: str, data: Mapping[str, int | str], domains: Mapping[str, Sequence[int | str]]
@@ -276,7 +290,7 @@ class AnalyticalSimulator:
             raise InfeasibleError(
                 f"an algorithm of {algorithms} does not exist for a group's extent in {shape}",
                 where=where,
-                hint="halving_doubling and double_binary_tree need a power of two in each dimension",
+                hint="halving_doubling and double_binary_tree need a power of two everywhere, in_network a switch",
             )
         if statuses[row] == Status.TOO_LONG:
             raise LimitError("the step takes longer than 46 days", where=where, hint="check bandwidths and peak")

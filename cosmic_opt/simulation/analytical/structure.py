@@ -11,7 +11,9 @@ from cosmic_opt.simulation.analytical.layout import (
     EXPLICIT,
     FULL,
     LIMIT_TICKS,
+    MAX_DIMENSIONS,
     SELECTIVE,
+    SPREAD,
     Link,
     Payload,
     Reduction,
@@ -46,6 +48,7 @@ def prepare_row(
     whole[Whole.STATUS] = _place(tables, inputs, payload, links) if _valid(inputs) else Status.OUTSIDE
     if whole[Whole.STATUS] == Status.OK:
         _count(rates, inputs, whole)
+        whole[Whole.SPREAD] = _members(links) if inputs[Scalar.MULTIDIM] == SPREAD else 0
         _compute(rates, inputs, whole)
         _update(rates, inputs, whole)
         _offload(rates, inputs, whole)
@@ -62,7 +65,6 @@ def _valid(inputs: IntArray) -> bool:
     if not (0 <= inputs[Scalar.ZERO_STAGE] <= 3 and 0 <= inputs[Scalar.RECOMPUTE] <= FULL):
         return False
     for scalar in (
-        Scalar.MULTIDIM,
         Scalar.SEQUENCE_PARALLEL,
         Scalar.OVERLAP_GRADIENTS,
         Scalar.OVERLAP_WEIGHTS,
@@ -72,7 +74,18 @@ def _valid(inputs: IntArray) -> bool:
     ):
         if not 0 <= inputs[scalar] <= 1:
             return False
-    return bool(0 <= inputs[Scalar.ORDER] <= EXPLICIT)
+    return bool(0 <= inputs[Scalar.ORDER] <= EXPLICIT and 0 <= inputs[Scalar.MULTIDIM] <= SPREAD)
+
+
+@jit_inline
+def _members(links: IntArray) -> int:
+    """Return a bit for every group and dimension in which it has members."""
+    bits = 0
+    for group in range(Link.TENSOR, Link.STAGE):
+        for dim in range(links.shape[0]):
+            if links[dim, group] >= 0:
+                bits += 1 << (MAX_DIMENSIONS * group + dim)
+    return bits
 
 
 @jit_inline
@@ -215,16 +228,25 @@ def _place(tables: PhaseTables, inputs: IntArray, payload: FloatArray, links: In
         payload[dim, Payload.TENSOR] = tensor_share
         payload[dim, Payload.SEQUENCE] = sequence_share
         payload[dim, Payload.LAYER_UP] = gradient_share
+        if inputs[Scalar.MULTIDIM] == SPREAD:
+            data = inputs[Scalar.DP] * inputs[Scalar.SP]
+            payload[dim, Payload.TENSOR] = _alone(extent_tp, inputs[Scalar.TP])
+            payload[dim, Payload.SEQUENCE] = _alone(extent_sp, inputs[Scalar.SP])
+            payload[dim, Payload.LAYER_UP] = _alone(reducing, data)
         tensor_share = _shrink(tensor_share, extent_tp)
         sequence_share = _shrink(sequence_share, extent_sp)
         gradient_share = _shrink(gradient_share, reducing)
-    blueconnect = inputs[Scalar.MULTIDIM] == BLUECONNECT
+    blueconnect, spread = inputs[Scalar.MULTIDIM] == BLUECONNECT, inputs[Scalar.MULTIDIM] == SPREAD
+    tensor_apart, gradient_apart = (
+        inputs[Scalar.SEQUENCE_PARALLEL] > 0 or spread,
+        inputs[Scalar.ZERO_STAGE] > 0 or spread,
+    )
     for dim in range(links.shape[0]):
         links[dim, Link.TENSOR_REDUCTION] = _reduction(
-            links[dim, Link.TENSOR], inputs[Scalar.SEQUENCE_PARALLEL] > 0, blueconnect, dim == tensor_top
+            links[dim, Link.TENSOR], tensor_apart, blueconnect, dim == tensor_top
         )
         links[dim, Link.GRADIENT_REDUCTION] = _reduction(
-            links[dim, Link.GRADIENT], inputs[Scalar.ZERO_STAGE] > 0, blueconnect, dim == gradient_top
+            links[dim, Link.GRADIENT], gradient_apart, blueconnect, dim == gradient_top
         )
     return Status.OK
 
@@ -308,6 +330,14 @@ def _take(need: int, room: int) -> tuple[int, int, int]:
     while rest:
         extent, rest = rest, extent % rest
     return extent, need // extent, room // extent
+
+
+@jit_inline
+def _alone(extent: int, degree: int) -> float:
+    """Return the share of a payload with which a dimension does all of a group's reducing (`traffic.spread_time`)."""
+    if extent == 1 or extent == degree:
+        return 1.0
+    return (degree - 1) / degree * extent / (extent - 1)
 
 
 @jit_inline

@@ -9,8 +9,10 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
-from cosmic_opt.simulation.analytical._jit import jit_inline
-from cosmic_opt.simulation.analytical.layout import FULL, SELECTIVE, Slot, Whole
+import numpy as np
+
+from cosmic_opt.simulation.analytical._jit import jit, jit_inline
+from cosmic_opt.simulation.analytical.layout import FULL, MAX_DIMENSIONS, SELECTIVE, Link, Slot, Whole
 from cosmic_opt.simulation.analytical.tables import IntArray
 
 
@@ -57,21 +59,26 @@ def collect_traffic(whole: IntArray, vectors: IntArray) -> Traffic:
     sharded = whole[Whole.ZERO_STAGE] != 0
     blueconnect = whole[Whole.BLUECONNECT] != 0
     up, down = Slot.GRADIENT_UP_LATENCY, Slot.GRADIENT_DOWN_LATENCY
+    spread = whole[Whole.SPREAD]
+    how = chunks, scattered, blueconnect, spread >> (MAX_DIMENSIONS * Link.TENSOR)
     tensor = _exchange(
-        vectors,
-        (Slot.TENSOR_UP, Slot.TENSOR_UP_LATENCY, Slot.TENSOR_DOWN, Slot.TENSOR_DOWN_LATENCY),
-        chunks,
-        scattered,
-        blueconnect,
+        vectors, (Slot.TENSOR_UP, Slot.TENSOR_UP_LATENCY, Slot.TENSOR_DOWN, Slot.TENSOR_DOWN_LATENCY), how
     )
-    layer = _exchange(vectors, (Slot.LAYER_UP, up, Slot.LAYER_DOWN, down), chunks, sharded, blueconnect)
-    embed = _exchange(vectors, (Slot.EMBED_UP, up, Slot.EMBED_DOWN, down), chunks, sharded, blueconnect)
-    head = _exchange(vectors, (Slot.HEAD_UP, up, Slot.HEAD_DOWN, down), chunks, sharded, blueconnect)
+    members = spread >> (MAX_DIMENSIONS * Link.SEQUENCE)
+    keys_up, keys_up_latency = Slot.SEQUENCE_UP, Slot.SEQUENCE_UP_LATENCY
+    keys_down, keys_down_latency = Slot.SEQUENCE_DOWN, Slot.SEQUENCE_DOWN_LATENCY
+    keys = _exchange(
+        vectors, (keys_up, keys_up_latency, keys_down, keys_down_latency), (chunks, True, blueconnect, members)
+    )
+    how = chunks, sharded, blueconnect, spread >> (MAX_DIMENSIONS * Link.GRADIENT)
+    layer = _exchange(vectors, (Slot.LAYER_UP, up, Slot.LAYER_DOWN, down), how)
+    embed = _exchange(vectors, (Slot.EMBED_UP, up, Slot.EMBED_DOWN, down), how)
+    head = _exchange(vectors, (Slot.HEAD_UP, up, Slot.HEAD_DOWN, down), how)
     return Traffic(
         tensor_reduce=tensor[0],
         tensor_gather=tensor[1],
-        keys_gather=_one_way(vectors, Slot.SEQUENCE_DOWN, Slot.SEQUENCE_DOWN_LATENCY, chunks),
-        keys_reduce=_one_way(vectors, Slot.SEQUENCE_UP, Slot.SEQUENCE_UP_LATENCY, chunks),
+        keys_gather=keys[1],
+        keys_reduce=keys[0],
         send=_send(vectors, whole[Whole.INTERLEAVE] > 1),
         layer_reduce=layer[0],
         layer_gather=layer[1],
@@ -83,16 +90,59 @@ def collect_traffic(whole: IntArray, vectors: IntArray) -> Traffic:
 
 
 @jit_inline
-def _exchange(
-    vectors: IntArray, slots: tuple[int, int, int, int], chunks: int, apart: bool, blueconnect: bool
-) -> tuple[int, int]:
-    """Return the ticks of a reduction and of a gather; of an all-reduce and 0 unless they run `apart`."""
+def _exchange(vectors: IntArray, slots: tuple[int, int, int, int], how: tuple[int, bool, bool, int]) -> tuple[int, int]:
+    """Return the ticks of a reduction and of a gather; of an all-reduce and 0 unless they run apart.
+
+    `how` is: chunks, whether they run apart, whether up and down through dimensions, and, where chunks choose their
+    order, a bit for every dimension with members.
+    """
     up, up_latency, down, down_latency = slots
+    chunks, apart, blueconnect, members = how
+    members &= (1 << MAX_DIMENSIONS) - 1
+    if members:
+        if apart:
+            return spread_time(vectors, slots, chunks, members, 1), spread_time(vectors, slots, chunks, members, 2)
+        return spread_time(vectors, slots, chunks, members, 3), 0
     if apart:
         return _one_way(vectors, up, up_latency, chunks), _one_way(vectors, down, down_latency, chunks)
     if blueconnect:
         return _up_and_down(vectors, slots, chunks), 0
     return _one_way(vectors, up, up_latency, chunks), 0
+
+
+@jit
+def spread_time(vectors: IntArray, slots: tuple[int, int, int, int], chunks: int, members: int, ways: int) -> int:
+    """Return a lower bound for chunks that take their dimensions in any order, up (ways 1), down (2) or both (3).
+
+    In whatever order a chunk visits dimensions of n_d members, it moves there shares s_d of which the sum of
+    s_d (1 - 1/n_d) is 1 - 1/N: what one dimension reduces no other has to. `structure` scales the payload so that a
+    slot u_d is the time of a chunk if dimension d did all of that. Let a_d be the part that d does, sum 1. A dimension
+    is busy for the sum of a_d u_d over chunks, at most the time T: so chunks = sum of all a_d <= T * sum of 1 / u_d.
+    And a chunk alone takes all latencies and sum of a_d u_d >= min u_d. Each visit and each slot is rounded by half a
+    tick, taken off. (Derived here; it is the ideal network of Rashidi 2022, section 6.)
+    """
+    up, up_latency, down, down_latency = slots
+    each = (1 if ways & 1 else 0) + (1 if ways & 2 else 0)
+    dims = latency = last_latency = least = 0
+    rate = 0.0
+    for dim in range(vectors.shape[0]):
+        if not members >> dim & 1:
+            continue
+        unit = 0
+        if ways & 1:
+            unit += vectors[dim, up]
+            latency += vectors[dim, up_latency]
+        if ways & 2:
+            unit += vectors[dim, down]
+            latency += vectors[dim, down_latency]
+        last_latency = vectors[dim, down_latency if ways & 2 else up_latency]
+        least = unit if dims == 0 else min(least, unit)
+        rate += 1 / unit if unit > 0 else np.inf
+        dims += 1
+    if dims == 1:
+        return int(max(least + latency, chunks * least + last_latency))
+    together = chunks / rate * (1 - 1e-12) - each * (chunks + 1)
+    return int(max(latency + max(0, least - each * (dims + 1)), together))
 
 
 @jit_inline

@@ -9,7 +9,7 @@ from math import prod
 from cosmic_opt.simulation.collective.result import CollectiveResult, PhaseTiming, bus_bandwidth
 from cosmic_opt.system.multidim import PlanPhase, plan
 from cosmic_opt.system.network import Dimension, Network
-from cosmic_opt.system.phase import phase_cost
+from cosmic_opt.system.phase import dimension_cost
 
 
 def link_collective(
@@ -28,7 +28,7 @@ def link_collective(
     """
     chunk_bytes = Fraction(size_bytes, chunks)
     phases = tuple(
-        _timing(
+        phase_timing(
             part, network.dimensions[part.dim], algorithms[part.dim], extents[part.dim], strides[part.dim], chunk_bytes
         )
         for part in plan(collective, multidim, extents)
@@ -64,10 +64,11 @@ def chunked_time_ticks(phases: Sequence[PhaseTiming], chunks: int) -> int:
     return longest
 
 
-def _timing(
+def phase_timing(
     part: PlanPhase, dimension: Dimension, algorithm: str, extent: int, stride: int, chunk_bytes: Fraction
 ) -> PhaseTiming:
-    cost = phase_cost(dimension.topology, algorithm, part.collective, dimension.npus, extent, stride)
+    """Return one phase of one chunk of a group of `extent` NPUs, `stride` apart, in a dimension."""
+    cost = dimension_cost(dimension, algorithm, part.collective, extent, stride)
     latency_ticks = cost.hops * dimension.latency_ticks
     serialisation_ticks = dimension.serialisation_ticks(cost.load * part.share * chunk_bytes)
     return PhaseTiming(

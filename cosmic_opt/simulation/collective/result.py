@@ -30,7 +30,8 @@ class CollectiveResult:
     """When the last and the first NPU finish, and the phases one chunk goes through.
 
     `bus_bandwidth_bytes_per_s` is the NCCL measure: the bytes that every NPU must send at least, over the time.
-    It never exceeds the dimension's bandwidth under `link`. A group of one NPU has none.
+    It never exceeds the dimension's bandwidth under `link`, unless a switch reduces (`in_network`). A group of one NPU
+    has none.
     """
 
     profile: str

@@ -14,6 +14,9 @@ from cosmic_opt.simulation.collective.astra_sim.run import BYTES_PER_GIB, AstraT
 from cosmic_opt.simulation.collective.astra_sim.schedule import Phase
 from cosmic_opt.simulation.collective.link import link_collective
 from cosmic_opt.simulation.collective.result import CollectiveResult, PhaseTiming, bus_bandwidth
+from cosmic_opt.simulation.collective.themis import themis_collective
+from cosmic_opt.simulation.events.collective import Group
+from cosmic_opt.system.multidim import THEMIS
 from cosmic_opt.system.network import Network
 
 PROFILES = ("link", "astra_sim", "astra_sim_aware")
@@ -43,6 +46,7 @@ def simulate_collective(
     size_bytes: int,
     *,
     multidim: str = "blueconnect",
+    policy: str = "fifo",
     chunks: int = 1,
     extents: Sequence[int] | None = None,
     strides: Sequence[int] | None = None,
@@ -53,9 +57,10 @@ def simulate_collective(
 
     Under `link`, `size_bytes` is the full buffer of any collective (what goes into an all-reduce, what comes out of
     an all-gather), and a group has extents[d] NPUs, strides[d] apart, in dimension d (default: all of them); all
-    such groups run together. Under `astra_sim`, `size_bytes` is its comm_size (for an all-gather the shard that
-    goes in); `algorithms` may also be ASTRA-sim's own names (`direct4`, `oneRing`). `astra_sim_aware` takes the
-    same and has one dimension, whose links messages wait for; what a chunk does there has no phase time of its own.
+    such groups run together. `themis` plays the chunks by events, served in the order of `policy`; the closed forms
+    of the other ways hold under every order. Under `astra_sim`, `size_bytes` is its comm_size (for an all-gather the
+    shard that goes in); `algorithms` may also be ASTRA-sim's own names (`direct4`, `oneRing`). `astra_sim_aware` takes
+    the same and has one dimension, whose links messages wait for; what a chunk does there has no phase time of its own.
 
     Raises:
         SpecError: an unknown name, a number out of range, or an option that the profile does not have.
@@ -71,7 +76,13 @@ def simulate_collective(
             raise SpecError("ASTRA-sim's options have no effect under the profile 'link'", hint="leave them out")
         sizes, steps = _group(network, extents, strides)
         _check_length("algorithms", algorithms, network)
+        if multidim == THEMIS:
+            return themis_collective(
+                Group(network, tuple(algorithms), sizes, steps), collective, size_bytes, chunks, policy
+            )
         return link_collective(network, collective, algorithms, size_bytes, multidim, chunks, sizes, steps)
+    if policy != "fifo":
+        raise SpecError(f"the profile {profile!r} has its own service order", hint="leave the policy out")
     if extents is not None or strides is not None:
         raise SpecError(f"the profile {profile!r} has no extents", hint="use involved_dims or groups")
     options = astra_sim if astra_sim is not None else AstraSimOptions()

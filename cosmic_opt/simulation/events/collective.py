@@ -11,14 +11,13 @@ import numpy as np
 from cosmic_opt.errors import SpecError, nearest
 from cosmic_opt.simulation.events.program import PLANNED, Call, Op, Program, Route, Stream, Visit
 from cosmic_opt.simulation.events.replay import Replay, run_program
-from cosmic_opt.system.multidim import MULTIDIM, PlanPhase, plan
+from cosmic_opt.system.multidim import MULTIDIM, SCHEMES, THEMIS, PlanPhase, plan
 from cosmic_opt.system.network import Network
-from cosmic_opt.system.phase import PhaseCost, phase_cost
+from cosmic_opt.system.phase import PhaseCost, dimension_cost
 from cosmic_opt.system.themis import themis_routes
 from cosmic_opt.units import TICKS_PER_SECOND
 
-THEMIS = "themis"
-SCHEDULERS = (*MULTIDIM, THEMIS)
+SCHEDULERS = SCHEMES
 """The ways a collective's chunks are led over dimensions."""
 
 
@@ -67,9 +66,7 @@ class Group:
     def _cost(self, phase: PlanPhase) -> PhaseCost:
         dimension = self.network.dimensions[phase.dim]
         extent, stride = self.extents[phase.dim], self.strides[phase.dim]
-        return phase_cost(
-            dimension.topology, self.algorithms[phase.dim], phase.collective, dimension.npus, extent, stride
-        )
+        return dimension_cost(dimension, self.algorithms[phase.dim], phase.collective, extent, stride)
 
 
 def schedule_collective(
@@ -95,14 +92,24 @@ def schedule_collective(
     for name, value, least in (("size_bytes", size_bytes, 0), ("chunks", chunks, 1)):
         if type(value) is not int or value < least:
             raise SpecError(f"{name} is {value!r}", hint=f"write a whole number of at least {least}")
-    phases = _phases(group, collective, size_bytes, scheduler, chunks)
-    chunk_bytes = Fraction(size_bytes, chunks)
-    visits = {phase: group.visit(phase, chunk_bytes) for route in phases for phase in route}
-    routes = tuple[Route, ...](tuple(visits[phase] for phase in route) for route in phases)
+    phases = _phases(group, collective, Fraction(size_bytes), scheduler, chunks)
+    routes = _routes(group, phases, Fraction(size_bytes, chunks))
     if scheduler == THEMIS:
         routes, policy = _planned(routes, chunks, len(group.extents), policy), PLANNED
     replay = run_program(_program(routes, chunks, len(group.extents)), policy=policy, active=active, visits=True)
     return ScheduledCollective(replay.ticks, tuple(int(busy) for busy in replay.busy_ticks), phases, replay)
+
+
+def themis_call(group: Group, collective: str, size_bytes: Fraction, chunks: int, policy: str) -> Call:
+    """Return a collective whose chunks take the orders of Themis and are served as planned (`schedule_collective`)."""
+    phases = _phases(group, collective, size_bytes, THEMIS, chunks)
+    routes = _routes(group, phases, size_bytes / chunks)
+    return Call(_planned(routes, chunks, len(group.extents), policy), chunks)
+
+
+def _routes(group: Group, phases: tuple[tuple[PlanPhase, ...], ...], chunk_bytes: Fraction) -> tuple[Route, ...]:
+    visits = {phase: group.visit(phase, chunk_bytes) for route in phases for phase in route}
+    return tuple(tuple(visits[phase] for phase in route) for route in phases)
 
 
 def _program(routes: tuple[Route, ...], chunks: int, dimensions: int) -> Program:
@@ -127,7 +134,7 @@ def _planned(routes: tuple[Route, ...], chunks: int, dimensions: int, policy: st
 
 
 def _phases(
-    group: Group, collective: str, size_bytes: int, scheduler: str, chunks: int
+    group: Group, collective: str, size_bytes: Fraction, scheduler: str, chunks: int
 ) -> tuple[tuple[PlanPhase, ...], ...]:
     """Return the phases of each chunk, or once where all chunks take the same."""
     if scheduler not in SCHEDULERS:
@@ -135,7 +142,7 @@ def _phases(
     common = plan(collective, scheduler if scheduler in MULTIDIM else MULTIDIM[0], group.extents)
     if scheduler in MULTIDIM or not common:
         return (common,)
-    chunk_bytes = Fraction(size_bytes, chunks)
+    chunk_bytes = size_bytes / chunks
 
     def ticks(phase: PlanPhase) -> Fraction:
         bandwidth = group.network.dimensions[phase.dim].bandwidth_bytes_per_s

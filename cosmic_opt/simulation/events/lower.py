@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import cached_property
 
 import numpy as np
@@ -55,6 +55,7 @@ class Lowered:
         vectors: An option vector per dimension, [D, K].
         operator_ticks: By part and operator.
         policy: The service order of all dimensions.
+        own_calls: Communications whose chunks take routes of their own, by collective and buffer.
     """
 
     whole: IntArray
@@ -62,6 +63,7 @@ class Lowered:
     vectors: IntArray
     operator_ticks: Mapping[tuple[str, str], int]
     policy: str
+    own_calls: Mapping[tuple[str, str], Call] = field(default_factory=dict)
 
     @property
     def dimensions(self) -> int:
@@ -92,7 +94,8 @@ class Lowered:
     def calls(self) -> tuple[Call, ...]:
         """Every communication there can be, as calls; a send is one message, everything else is cut in chunks."""
         chunks = int(self.whole[Whole.CHUNKS])
-        found = [Call((self._route(*kind),), chunks) for kind in self.call_places if kind[0] != SEND]
+        kinds = [kind for kind in self.call_places if kind[0] != SEND]
+        found = [self.own_calls.get(kind) or Call((self._route(*kind),), chunks) for kind in kinds]
         return (*found, Call((self._send_route(),), 1))
 
     @cached_property
@@ -106,8 +109,9 @@ class Lowered:
         found = []
         for call in self.calls:
             busy = np.zeros(self.dimensions, dtype=np.int64)
-            for visit in call.routes[0]:
-                busy[visit.dim] += call.chunks * visit.ticks
+            times = call.chunks if len(call.routes) == 1 else 1
+            for visit in (visit for route in call.routes for visit in route):
+                busy[visit.dim] += times * visit.ticks
             found.append(busy)
         return tuple(found)
 
@@ -115,9 +119,11 @@ class Lowered:
         """Simulate one call; a call of one chunk, or over one dimension, has nothing that could wait for another."""
         route = call.routes[0]
         dims = [visit.dim for visit in route]
-        if call.chunks == 1 or len(route) <= 1:
+        if call.chunks == 1 or (len(call.routes) == 1 and len(route) <= 1):
             return sum(visit.ticks * call.chunks + visit.latency_ticks for visit in route)
-        if len(set(dims)) == len(dims):  # equal jobs through a row of machines: Conway, Maxwell and Miller 1967
+        if len(call.routes) == 1 and len(set(dims)) == len(
+            dims
+        ):  # equal jobs through a row of machines: Conway, Maxwell and Miller 1967
             path = sum(visit.ticks + visit.latency_ticks for visit in route)
             return path + (call.chunks - 1) * max(visit.ticks for visit in route)
         program = Program(self.dimensions, (call,), (Stream("alone", 0, (Op("call", call=0),)),))
@@ -167,10 +173,11 @@ def lower(
     vectors: Sequence[IntArray],
     design: Mapping[str, int],
     policy: str,
+    own_calls: Mapping[tuple[str, str], Call],
 ) -> Lowered:
     """Return the ticks of a prepared row under one option vector per dimension.
 
-    `design` holds tp, sp, micro_batch and sequence_parallel.
+    `design` holds tp, sp, micro_batch and sequence_parallel, `own_calls` communications with routes of their own.
     """
     whole = prepared.whole[row]
     names = [
@@ -182,7 +189,7 @@ def lower(
     for place, part in enumerate(PARTS):
         total = sum(value for (own, _), value in ticks.items() if own == part)
         assert total == whole[Whole.FORWARD + place], "operators add up to the analytical simulator's group"
-    return Lowered(whole, prepared.links[row], np.array(vectors), ticks, policy)
+    return Lowered(whole, prepared.links[row], np.array(vectors), ticks, policy, own_calls)
 
 
 def _operator_groups(workload: Transformer) -> tuple[tuple[Operator, ...], ...]:

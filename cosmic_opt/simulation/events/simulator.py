@@ -10,7 +10,10 @@ from cosmic_opt.errors import SpecError, Where
 from cosmic_opt.simulation.analytical.inputs import DEFAULTS, OPTIONS, WEIGHT_SHARDED_STAGE
 from cosmic_opt.simulation.analytical.simulator import AnalyticalSimulator
 from cosmic_opt.simulation.events.lower import Lowered, lower
+from cosmic_opt.simulation.events.program import PLANNED, Call
+from cosmic_opt.simulation.events.spread import spread_calls
 from cosmic_opt.simulation.events.step import EventStep, StepSimulation
+from cosmic_opt.system.multidim import THEMIS
 from cosmic_opt.workloads.graph import TrainingGraph, training_graph
 from cosmic_opt.workloads.parallelism import Parallelism
 from cosmic_opt.workloads.training import OFFLOADS, training_job
@@ -57,7 +60,8 @@ class EventSimulator:
                 where=Where(key=offloaded[0]),
                 hint=f"fix {' '.join(f'{name}=0' for name in offloaded)}, or use the analytical engine",
             )
-        return StepSimulation(self._lower(design, values), self.graph(values))
+        graph = self.graph(values)
+        return StepSimulation(self._lower(design, values, graph), graph)
 
     def graph(self, values: Mapping[str, Value]) -> TrainingGraph:
         """Return the operator graph of a design with all its values."""
@@ -80,7 +84,7 @@ class EventSimulator:
             overlap_weights=bool(values["overlap_weights"]),
         )
 
-    def _lower(self, design: Mapping[str, Value], values: Mapping[str, Value]) -> Lowered:
+    def _lower(self, design: Mapping[str, Value], values: Mapping[str, Value], graph: TrainingGraph) -> Lowered:
         columns = {name: np.array([value]) for name, value in design.items()}
         self.analytical.evaluate(columns)  # refuses what cannot run
         prepared = self.analytical.prepare(columns)
@@ -90,4 +94,7 @@ class EventSimulator:
             options = {option: columns[name] for option, name in names.items() if name in columns}
             vectors.append(self.analytical.option_vectors(prepared, 0, dim, options)[0])
         scalars = {name: int(values[name]) for name in ("tp", "sp", "micro_batch", "sequence_parallel")}
-        return lower(self.analytical, prepared, 0, vectors, scalars, str(values[POLICY]))
+        policy, calls = str(values[POLICY]), dict[tuple[str, str], Call]()
+        if values["multidim"] == THEMIS:
+            policy, calls = PLANNED, spread_calls(values, self.analytical.dimensions, graph, policy)
+        return lower(self.analytical, prepared, 0, vectors, scalars, policy, calls)

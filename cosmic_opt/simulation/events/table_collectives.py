@@ -5,8 +5,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 from functools import cache
 
-from cosmic_opt.simulation.events.collective import SCHEDULERS, THEMIS, Group, schedule_collective
+from cosmic_opt.simulation.events.collective import SCHEDULERS, Group, schedule_collective
 from cosmic_opt.simulation.replay.training_loop import CollectiveTicks, Scope
+from cosmic_opt.system.multidim import THEMIS
 from cosmic_opt.system.network import Network
 from cosmic_opt.workloads.placement import nested_placement, placement_strides
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from cosmic_opt.system.collectives import direct, double_binary_tree, halving_doubling, ring
+from cosmic_opt.system.collectives import direct, double_binary_tree, halving_doubling, in_network, ring
 from cosmic_opt.system.collectives.base import ALGORITHMS, COLLECTIVES, Algorithm, Step
 
 __all__ = [
@@ -13,5 +13,6 @@ __all__ = [
     "direct",
     "double_binary_tree",
     "halving_doubling",
+    "in_network",
     "ring",
 ]

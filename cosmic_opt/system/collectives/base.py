@@ -53,6 +53,15 @@ class Exchange:
 
 
 @dataclass(frozen=True, slots=True)
+class ThroughSwitch:
+    """Every rank sends one message to the switch, and the sum of all comes back to it."""
+
+    def targets(self, npus: int) -> IntArray:
+        """Return one row: each rank itself."""
+        return np.arange(npus)[None, :]
+
+
+@dataclass(frozen=True, slots=True)
 class Table:
     """Rank r sends one message to row[r] for each row; -1 is nobody."""
 
@@ -76,9 +85,15 @@ class Step:
 
 
 class Algorithm(ABC):
-    """A collective algorithm on one network dimension. `steps` is what others call."""
+    """A collective algorithm on one network dimension. `steps` is what others call.
+
+    Attributes:
+        power_of_two_only: Whether it exists for powers of two alone.
+        in_switch: Whether the switch computes, so that it needs one that does.
+    """
 
     power_of_two_only: ClassVar[bool] = False
+    in_switch: ClassVar[bool] = False
 
     def runs_on(self, npus: int) -> bool:
         """Say whether the algorithm exists for a group of `npus`."""

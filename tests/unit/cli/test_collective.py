@@ -147,3 +147,52 @@ def test_what_does_not_fit_in_memory_is_a_limit() -> None:
     done = collective("--algorithm", "direct", npus="100000")
     assert (done.code, done.out) == (4, "")
     assert "8,192" in done.err
+
+
+SWITCHES = {
+    "topology": "switch,switch,switch",
+    "npus": "16,8,8",
+    "bandwidth": "100 GB/s,100 GB/s,100 GB/s",
+    "latency": "700 ns,700 ns,1.7 us",
+    "chunks": "64",
+}
+
+
+def test_themis_beats_the_fixed_order_where_dimensions_are_equally_fast() -> None:
+    fixed = collective("--json", **SWITCHES, size="1GB").keys
+    keys = collective(
+        "--json", "--multidim", "themis", "--scheduling-policy", "smallest_first", **SWITCHES, size="1GB"
+    ).keys
+    assert keys["time_s"] < 0.5 * fixed["time_s"]
+    assert (keys["multidim"], keys["scheduling_policy"], keys["chunks"]) == ("themis", "smallest_first", 64)
+    assert [phase["dim"] for phase in keys["phases"]] == [0, 1, 2, 2, 1, 0]
+    assert "scheduling_policy" not in fixed
+
+
+def test_themis_and_its_policy_are_refused_where_they_mean_nothing() -> None:
+    for more, message in (
+        (("--scheduling-policy", "lifo"), "only themis"),
+        (("--multidim", "themis", "--profile", "astra_sim"), "not known here"),
+        (("--multidim", "themis", "--scheduling-policy", "smallest"), "smallest_first"),
+        (("--multidim", "themis", "--collective", "all_to_all"), "does not schedule"),
+        (("--multidim", "themsi"), "themis"),
+    ):
+        done = collective(*more)
+        assert done.code == 2
+        assert message in done.err
+
+
+def test_a_switch_that_reduces_takes_the_buffer_once() -> None:
+    """256 MB at 50 GB/s and one hop; NCCL's measure counts 14/8 of the buffer."""
+    one = {"topology": "switch", "npus": "8", "bandwidth": "50 GB/s", "latency": "1 us", "algorithm": "in_network"}
+    keys = collective("--json", "--in-network-reduction", **one).keys
+    assert keys["time_ns"] == 5_121_000
+    assert math.isclose(keys["bus_bandwidth_bytes_per_s"], 2 * 7 / 8 * 256e6 / 5.121e-3)
+    for more, message in (((), "does not reduce"), (("--profile", "astra_sim"), "in_network")):
+        done = collective(*more, **one)
+        assert done.code == 2
+        assert message in done.err
+    for topology in ("ring", "fully_connected"):
+        done = collective("--in-network-reduction", topology=topology, algorithm="in_network")
+        assert done.code == 2
+        assert "no dimension has a switch" in done.err

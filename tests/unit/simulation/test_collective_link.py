@@ -59,7 +59,11 @@ def calls(draw: st.DrawFn) -> tuple[Network, str, list[str], int, str, int]:
     return (
         network,
         draw(st.sampled_from(COLLECTIVES)),
-        draw(st.lists(st.sampled_from(list(ALGORITHMS)), min_size=count, max_size=count)),
+        draw(
+            st.lists(
+                st.sampled_from([name for name in ALGORITHMS if name != "in_network"]), min_size=count, max_size=count
+            )
+        ),
         draw(st.integers(10**6, 10**9)),
         draw(st.sampled_from(MULTIDIM)),
         draw(st.integers(1, 20)),
@@ -167,7 +171,8 @@ def test_an_algorithm_that_does_not_exist_for_the_dimension_is_infeasible() -> N
     [
         {"profile": "aware"},
         {"chunks": 0},
-        {"multidim": "themis"},
+        {"multidim": "themsi"},
+        {"policy": "lifo", "profile": "astra_sim"},
         {"extents": [2, 2]},
         {"strides": [1, 1]},
         {"extents": [3]},
