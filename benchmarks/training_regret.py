@@ -16,12 +16,10 @@ from typing import Any
 import numpy as np
 
 from cosmic_opt.analysis.validation import validate
+from cosmic_opt.analysis.validation.regret import LEAST_CHOICES, regrets
 from cosmic_opt.analysis.validation.report import CALIBRATION_FOLDS
 
-LEAST_SPLITS = 3
-"""A group with fewer splits leaves little to choose."""
 TRIALS = 500
-STEP_TIME = "step_time_s"
 NOISES = (0.02, 0.035, 0.05, 0.07)
 
 
@@ -29,7 +27,8 @@ NOISES = (0.02, 0.035, 0.05, 0.07)
 class Split:
     """One measured split: seconds a step takes, seconds predicted, its group and its shape."""
 
-    group: tuple[Any, ...]
+    group: str
+    gpus: int
     shape: tuple[Any, ...]
     fold: int
     measured_s: float
@@ -42,23 +41,19 @@ class Split:
 
 
 def splits_of(rows: Sequence[Mapping[str, Any]], report: Any) -> list[Split]:
-    """Return the splits of groups of equal model, GPUs and batch that have at least three."""
-    groups: dict[tuple[Any, ...], list[Split]] = defaultdict(list)
+    """Return the splits of jobs that have at least three."""
+    groups: dict[str, list[Split]] = defaultdict(list)
     for row, result in zip(rows, report.rows, strict=True):
-        if row["metric"] != STEP_TIME or result.predicted is None:
-            continue
-        group = tuple(row[name] for name in ("source", "model", "gpus", "gbs", "seq"))
-        shape = (row["dims"]["hidden"], row["tp"], row["mbs"])
-        groups[group].append(Split(group, shape, row["fold"], row["value"], result.predicted))
-    return [split for group in groups.values() if len(group) >= LEAST_SPLITS for split in group]
+        if result.choice is not None and result.predicted is not None:
+            shape = (row["dims"]["hidden"], row["tp"], row["mbs"])
+            split = Split(result.choice, row["gpus"], shape, row["fold"], row["value"], result.predicted)
+            groups[result.choice].append(split)
+    return [split for group in groups.values() if len(group) >= LEAST_CHOICES for split in group]
 
 
-def regrets(splits: Iterable[Split], predicted_s: Sequence[float]) -> dict[tuple[Any, ...], float]:
-    """Return for each group the measured step of the split predicted fastest, over the best measured one, less 1."""
-    groups: dict[tuple[Any, ...], list[tuple[float, float]]] = defaultdict(list)
-    for split, seconds in zip(splits, predicted_s, strict=True):
-        groups[split.group].append((seconds, split.measured_s))
-    return {key: min(pairs)[1] / min(step for _, step in pairs) - 1 for key, pairs in groups.items()}
+def regrets_of(splits: Sequence[Split], predicted_s: Sequence[float]) -> dict[str, float]:
+    """Return the regret of each job, were these the predictions."""
+    return regrets((split.group, step, split.measured_s) for split, step in zip(splits, predicted_s, strict=True))
 
 
 def line(name: str, found: Iterable[float]) -> str:
@@ -98,19 +93,19 @@ def spread_within_shapes(splits: Sequence[Split]) -> tuple[float, float]:
 
 def print_regrets(splits: Sequence[Split]) -> None:
     """Print the regret of the model and of oracles: the truth with noise, and the model with each shape's own mean."""
-    own = regrets(splits, [split.predicted_s for split in splits])
+    own = regrets_of(splits, [split.predicted_s for split in splits])
     for key, regret in sorted(own.items(), key=lambda item: -item[1]):
-        print(f"  {100 * regret:5.1f} %  {' '.join(str(part) for part in key)}")
+        print(f"  {100 * regret:5.1f} %  {key}")
     print(line("model", own.values()))
-    print(line("model, residual means of equal shapes removed", regrets(splits, with_shape_means(splits)).values()))
-    small = [split for split in splits if split.group[2] <= 8]
+    print(line("model, residual means of equal shapes removed", regrets_of(splits, with_shape_means(splits)).values()))
+    small = [split for split in splits if split.gpus <= 8]
     whole, within = spread_within_shapes(small)
     print(f"residuals up to 8 GPUs: {whole:.3f} in all, {within:.3f} within equal (hidden, tp, micro-batch)")
     rng = np.random.default_rng(0)
     measured = np.array([split.measured_s for split in splits])
     for noise in NOISES:
         trials = [
-            list(regrets(splits, list(measured * np.exp(rng.normal(0, noise, len(splits))))).values())
+            list(regrets_of(splits, list(measured * np.exp(rng.normal(0, noise, len(splits))))).values())
             for _ in range(TRIALS)
         ]
         p90 = np.quantile(trials, 0.9, axis=1)

@@ -10,6 +10,7 @@ from cosmic_opt.analysis.validation import (  # noqa: F401 - enter their rows
 )
 from cosmic_opt.analysis.validation.files import shipped_files, validate, validate_file, validate_files
 from cosmic_opt.analysis.validation.kinds import ROW_KINDS, Outcome, RowKind
+from cosmic_opt.analysis.validation.regret import Regret
 from cosmic_opt.analysis.validation.report import (
     Errors,
     Facts,
@@ -29,6 +30,7 @@ __all__ = [
     "Outcome",
     "RankGroup",
     "Ranked",
+    "Regret",
     "RowKind",
     "ValidationReport",
     "ValidationRow",

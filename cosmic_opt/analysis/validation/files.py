@@ -164,7 +164,9 @@ def _outcome_row(
     error = _error(outcome.predicted, measured)
     counted = facts and (outcome.ranked is None or outcome.ranked.absolute)
     row_facts = _facts(record, outcome) if counted else None
-    return ValidationRow(name, outcome.predicted, measured, error, outcome.note, row_facts, outcome.ranked)
+    return ValidationRow(
+        name, outcome.predicted, measured, error, outcome.note, row_facts, outcome.ranked, outcome.choice
+    )
 
 
 def _id(record: Row, index: int) -> str:

@@ -22,7 +22,8 @@ class Outcome:
 
     `group` is what the row measures ("gemm", "all_reduce"), `gpu` the device it was read as, `gpus` how many.
     A row is `primary` when its fields state all that a prediction needs; the rule reads fields, never errors. A row
-    that is `ranked` is compared by order.
+    that is `ranked` is compared by order. Rows of equal `choice` are ways to do the same job, the fastest of which one
+    would choose; None where the value is no time.
     """
 
     predicted: float | None
@@ -32,6 +33,7 @@ class Outcome:
     gpus: int
     primary: bool = True
     ranked: Ranked | None = None
+    choice: str | None = None
 
 
 @dataclass(frozen=True, slots=True)

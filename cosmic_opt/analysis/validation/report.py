@@ -10,6 +10,8 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
+from cosmic_opt.analysis.validation.regret import Regret, regret_of
+
 CALIBRATION_FOLDS = (0, 1)
 """Folds that may be used to fit; any other row, and a row without a fold, is only reported."""
 RANKED_ROWS = 10
@@ -53,7 +55,7 @@ class ValidationRow:
     """One row: `error` is (predicted - measured) / measured; None where either is missing or measured is 0.
 
     Numbers have the unit of the file's own rows (ASTRA-sim: ns). `facts` is None for formats without groups, `ranked`
-    for rows whose order is not compared.
+    for rows whose order is not compared, `choice` for rows that are no way to do a job that others do as well.
     """
 
     id: str
@@ -63,6 +65,7 @@ class ValidationRow:
     note: str | None
     facts: Facts | None = None
     ranked: Ranked | None = None
+    choice: str | None = None
 
     @property
     def counts(self) -> bool:
@@ -126,6 +129,7 @@ class ValidationSummary:
     worst_error: float | None
     groups: tuple[GroupErrors, ...] = ()
     ranks: tuple[RankGroup, ...] = ()
+    regret: Regret | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -158,6 +162,11 @@ def summarise(name: str, rows: Sequence[ValidationRow]) -> ValidationSummary:
         worst_error=quantile(1.0),
         groups=tuple(_groups([row for row in rows if row.facts is not None and row.error is not None])),
         ranks=_rank_groups(rows),
+        regret=regret_of(
+            (row.choice, row.predicted, row.measured)
+            for row in rows
+            if row.choice is not None and row.predicted and row.measured and row.predicted > 0 and row.measured > 0
+        ),
     )
 
 

@@ -39,7 +39,15 @@ def predict_training(row: Row) -> Outcome:
         gpu=job.setup.device.name,
         gpus=gpus,
         primary=not job.assumed,
+        choice=_choice(row, job) if metric == "step_time_s" else None,
     )
+
+
+def _choice(row: Row, job: TrainingRow) -> str:
+    """Return the job a row is a split of."""
+    parts = (row.get("model"), job.setup.device.name, job.setup.stack.name, job.setup.recipe.name)
+    sizes = (row.get("gpus"), job.setup.global_batch, job.setup.sequence)
+    return " ".join(str(part) for part in (*parts, *sizes))
 
 
 def _in_metric(metric: str, job: TrainingRow, step_s: float, gpus: int) -> float:
