@@ -38,7 +38,7 @@ def pareto(
 
     budget = Budget(None if time_limit is None else seconds_of(time_limit))
     kind = request.problem.spec.kind
-    others = other_objectives(objectives or DEFAULTS[kind.name], kind)
+    others = other_objectives(DEFAULTS[kind.name] if objectives is None else objectives, kind)
     front = request.problem.pareto(*others, budget=budget)
     text = front_text(request.title, front)
     if front_status(front) == "infeasible":

@@ -84,7 +84,7 @@ def test_pareto_takes_rates_and_times_and_says_what_it_takes() -> None:
     times = [point["output_token_time_s"] for point in keys["points"]]
     assert rates == sorted(rates, reverse=True)
     assert times == sorted(times, reverse=True)
-    for wrong in ("throughput", "throughput,throughput", "throughput,", "a,b,c,d"):
+    for wrong in ("", "throughput", "throughput,throughput", "throughput,", "a,b,c,d"):
         assert run("pareto", NAME, "--objectives", wrong).code == 2
 
 
