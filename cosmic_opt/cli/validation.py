@@ -27,7 +27,11 @@ def validation(
     ] = None,
     traces: Annotated[
         Path | None,
-        typer.Option("--traces", metavar="DIR", help="Folder with a folder or .tar.xz of traces per workload."),
+        typer.Option(
+            "--traces",
+            metavar="DIR",
+            help="Folder with a folder or .tar.xz of traces, or a .txt layer table, per workload.",
+        ),
     ] = None,
     source: Annotated[str | None, typer.Option("--source", help="Only the rows of this source.")] = None,
     html: Annotated[

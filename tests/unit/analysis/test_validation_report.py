@@ -10,7 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy.stats import spearmanr
 
-from cosmic_opt.analysis.validation import Facts, ValidationRow
+from cosmic_opt.analysis.validation import Facts, Ranked, RankGroup, ValidationRow
 from cosmic_opt.analysis.validation.report import errors_of, scale_of, summarise
 
 FACTS = Facts("a", "h100-sxm", "gemm", "1 GPU", 0, "time_s", True)
@@ -97,3 +97,35 @@ def test_a_scale_names_its_range(gpus: int, name: str) -> None:
 
 def test_above_the_largest_range_there_is_one_more() -> None:
     assert scale_of(513) == scale_of(16_384) == "more than 512 GPUs"
+
+
+def ranked(predicted: float, measured: float | None, *groups: str, absolute: bool = True) -> ValidationRow:
+    engines = (("analytical", predicted), ("events", -predicted))
+    error = None if measured is None else predicted / measured - 1
+    return ValidationRow("x", predicted, measured, error, None, None, Ranked(groups, engines, absolute))
+
+
+def test_rows_are_ranked_by_group_and_engine_and_a_group_below_three_rows_has_no_rank() -> None:
+    rows = [
+        ranked(1.0, 10.0, "all", "a"),
+        ranked(2.0, 30.0, "all", "a"),
+        ranked(3.0, 50.0, "all"),
+        ranked(9.0, None, "all"),
+    ]
+    assert summarise("rows", rows).ranks == (
+        RankGroup("all", "analytical", 3, pytest.approx(1.0)),  # type: ignore[arg-type]
+        RankGroup("all", "events", 3, pytest.approx(-1.0)),  # type: ignore[arg-type]
+        RankGroup("a", "analytical", 2, None),
+        RankGroup("a", "events", 2, None),
+    )
+
+
+def test_equal_predictions_have_no_rank() -> None:
+    assert {
+        group.rank for group in summarise("rows", [ranked(1.0, value, "g") for value in (1.0, 2.0, 3.0)]).ranks
+    } == {None}
+
+
+def test_rows_of_known_order_only_have_an_error_that_is_not_counted() -> None:
+    summary = summarise("rows", [ranked(5.0, 1.0, "g", absolute=False), ranked(1.0, 1.0, "g", absolute=False)])
+    assert (summary.median_error, summary.exact, summary.predicted) == (None, 0, 2)

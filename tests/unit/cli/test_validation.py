@@ -138,3 +138,29 @@ def test_a_page_that_could_not_be_written_is_refused_before_the_work(name: str, 
     done = run("validation", "--html", str(tmp_path / name))
     assert (done.code, done.out) == (2, "")
     assert "hint:" in done.err
+
+
+def test_logged_runs_are_compared_by_order_in_text_json_and_page(tmp_path: Path) -> None:
+    page = tmp_path / "page.html"
+    done = run("validation", "--source", "cosmic_logs", "--html", str(page))
+    assert done.code == 0
+    assert "Spearman's correlation" in done.out
+    assert "logged runs, 64 NPUs" in done.out
+    assert "worst rows" not in done.out
+    text = page.read_text(encoding="utf-8")
+    assert "logged runs, 64 NPUs" in text
+    assert text.count("<circle") == 20
+    summary = run("validation", "--source", "cosmic_logs", "--json").keys["summary"]
+    assert (summary["predicted"], summary["median_error"], summary["groups"]) == (20, None, [])
+    assert set(summary["ranks"][0]) == {"group", "engine", "rows", "rank"}
+    assert summary["ranks"][0]["rank"] > 0.9
+
+
+def test_a_layer_table_in_the_folder_of_traces_stands_for_a_workload(tmp_path: Path) -> None:
+    (tmp_path / "mine.txt").write_text("DATA\n1\na -1 10 NONE 0 10 NONE 0 10 ALLREDUCE 1073741824 0\n")
+    bar = {"topology": "2D-SW_SW", "workload": "mine", "scheduler": "Themis+SCF", "total": 0.9}
+    file = write(tmp_path, {"end_to_end_breakdown": [bar]})
+    (alone,) = run("validation", "--rows", file, "--json").keys["rows"]
+    assert (alone["predicted"], "layer table" in alone["note"]) == (None, True)
+    (row,) = run("validation", "--rows", file, "--traces", str(tmp_path), "--json").keys["rows"]
+    assert (row["id"], 0 < row["predicted"] < 1) == ("2D-SW_SW/mine/Themis+SCF", True)
