@@ -78,8 +78,8 @@ SYSTEM: Mapping[str, Datum] = {
     "host_capacity": Datum(Unit.BYTES, low=0, why="host memory for one NPU, 0 without any"),
     "host_bandwidth": Datum(Unit.BYTES_PER_S, why="link of one NPU to host memory, one direction"),
     "price_rule": Datum(choices=tuple(SWITCH_LINKS), why="how a switch port is priced"),
-}
     "in_network_reduction": Datum(low=0, high=1, why="whether switches add and copy messages (SHARP)"),
+}
 LATENCY = Datum(Unit.TIME, low=0, high=10**15, why="latency of one hop of a dimension")
 KNOBS: Mapping[str, Datum] = {
     **{name: Datum(high=10**9) for name in ("dp", "tp", "pp", "sp", "cp", "ep", "chunks", "npus_per_dim")},

@@ -21,7 +21,10 @@ from cosmic_opt.workloads.stack import Accuracy
 from cosmic_opt.workloads.transformer import Transformer
 
 DEFAULT_PRECISION = "bf16"
-DECIDED_BY_ENGINE = ("latency", "algorithm", "multidim", "chunks", "scheduling_policy")
+DECIDED_BY_ENGINE = (
+    *("latency", "algorithm", "multidim", "chunks", "scheduling_policy", "in_network_reduction"),
+    *("host_capacity", "host_bandwidth", "price_rule"),
+)
 """Data of the analytical simulator that an engine, or the device's fitted constants, decide instead."""
 
 

@@ -98,7 +98,13 @@ def test_a_damaged_instance_is_refused_by_name(tmp_path: Path, old: str, new: st
 
 
 def test_a_datum_that_the_engine_or_the_device_decides_is_refused() -> None:
-    for name, value in (("latency", "1 us"), ("seq", "4096"), ("recompute", "full"), ("stack", "torchtitan-2025")):
+    for name, value in (
+        ("latency", "1 us"),
+        ("seq", "4096"),
+        ("recompute", "full"),
+        ("stack", "torchtitan-2025"),
+        ("host_capacity", "1 TB"),
+    ):
         with pytest.raises(SpecError, match=name):
             _ = Problem.load(NAME).set(**{name: value}).instance
 
