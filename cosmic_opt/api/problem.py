@@ -281,6 +281,7 @@ class Problem(Changes):
         budget: Budget | None = None,
         agent: str | None = None,
         native: bool = False,
+        by_events: bool = False,
         start: Sequence[Mapping[str, Value]] = (),
         engine: EngineOf | None = None,
         study: str | Path | None = None,
@@ -289,6 +290,7 @@ class Problem(Changes):
         """Return the best design with its proof state; with `agent`, what that agent alone finds in the budget.
 
         A `native` agent searches the raw grid, as in the paper: evaluations may go to designs that break a rule.
+        `by_events`, the event simulator scores, and value, bound and certificate are about its step.
         `start` holds designs to begin with (`next(outcome.design.points())` of an earlier answer). `engine` says where
         the work is done: on threads of every core, `threads(4)` of `search.executor`, or `problem.on(executor)`. A
         `study` is a file that remembers all results, so that a killed search goes on; the same call gives the same
@@ -304,10 +306,12 @@ class Problem(Changes):
         from cosmic_opt.search.study_identity import identity_of
 
         search = partial(solve, self.instance, seed=seed, budget=budget, agent=agent, native=native, start=start)
+        search = partial(search, by_events=by_events)
         search = partial(search, engine=engine, log=log if log is not None else lambda line: None)
         if study is None:
             return search()
-        identity = identity_of(self.spec, self.instance, seed=seed, agent=agent, native=native)
+        how = {"native": native, "by_events": by_events}
+        identity = identity_of(self.spec, self.instance, seed=seed, agent=agent, **how)
         with open_study(Path(study), identity) as opened:
             return search(study=opened)
 

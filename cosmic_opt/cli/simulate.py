@@ -21,9 +21,9 @@ from cosmic_opt.psa.parameter_set import Constraint, DesignBatch
 from cosmic_opt.reporting.designs import design_text, designs_keys
 from cosmic_opt.reporting.launch import launch_options, launch_text
 from cosmic_opt.reporting.rules import rule_keys, rules_text
+from cosmic_opt.search.engine_names import ANALYTICAL, CALIBRATED, ENGINES, EVENTS
 
-ANALYTICAL, EVENTS, CALIBRATED = "analytical", "events", "calibrated"
-ENGINES = (ANALYTICAL, EVENTS, ASTRA_SIM)
+SIMULATORS = (*ENGINES, ASTRA_SIM)
 TIMELINE = Where("--timeline")
 
 
@@ -78,8 +78,8 @@ def _engine(problem: Problem, asked: str) -> str:
 
 
 def _check_engine(engine: str, timeline: Path | None, *, force: bool) -> None:
-    if engine not in ENGINES:
-        raise SpecError(f"unknown engine {engine!r}", where=Where("--engine"), hint=nearest(engine, ENGINES))
+    if engine not in SIMULATORS:
+        raise SpecError(f"unknown engine {engine!r}", where=Where("--engine"), hint=nearest(engine, SIMULATORS))
     if timeline is not None:
         if engine != EVENTS:
             hint = "add --engine events: closed forms have no order of events"

@@ -19,14 +19,17 @@ from cosmic_opt.cli.exits import DONE, INFEASIBLE, INTERRUPTED, LIMIT
 from cosmic_opt.cli.files import check_target, whole_file
 from cosmic_opt.cli.options import Request, problem_command
 from cosmic_opt.cli.time_limit import seconds_of
-from cosmic_opt.errors import SpecError, Where
+from cosmic_opt.errors import SpecError, Where, nearest
 from cosmic_opt.feasibility.conflict import first_conflict
 from cosmic_opt.reporting.counts import why_empty
 from cosmic_opt.search.budget import Budget
+from cosmic_opt.search.engine_names import ANALYTICAL, ENGINES, EVENTS
 from cosmic_opt.search.objective import objective_of
 from cosmic_opt.solvers.base import SolveStatus
 
 if TYPE_CHECKING:
+    from cosmic_opt.api import Problem
+    from cosmic_opt.reporting.answers import Score
     from cosmic_opt.search.executor import EngineOf
     from cosmic_opt.search.outcome import Outcome
 
@@ -44,6 +47,9 @@ def solve(
     native: Annotated[
         bool, typer.Option("--native", help="Run the --agent alone over the raw grid, rules unknown, as COSMIC does.")
     ] = False,
+    engine: Annotated[
+        str, typer.Option("--engine", help="What scores. events: chunk by chunk, with contention; closed forms bound.")
+    ] = ANALYTICAL,
     evaluations: Annotated[
         int | None, typer.Option("--evaluations", min=1, help="Stop after so many designs scored or boxes bounded.")
     ] = None,
@@ -68,13 +74,15 @@ def solve(
 ) -> int:
     """Find the best design and prove it, or say how far from proved it is when a limit ends the search."""
     _check_agent(agent, no_hybrid=no_hybrid, native=native)
+    _check_engine(engine, within, top)
     if certificate is not None:
         _check_certificate(certificate, agent)
     asked = Asked.of(within, top, agent)
     budget = StoppableBudget(None if time_limit is None else seconds_of(time_limit), evaluations)
     place = Place(workers, engine_pool, scheduler)
-    with _stop_on_interrupt(budget.stopped), place.engine(request.problem) as engine:
-        outcome = _search(request, budget, agent, native=native, engine=engine, study=study)
+    with _stop_on_interrupt(budget.stopped), place.engine(request.problem) as pool:
+        search = Search(agent, native, engine == EVENTS, study)
+        outcome = _search(request, budget, search, pool)
         around = look_around(request.problem, outcome, asked, request.seed, budget)
     if certificate is not None:
         with whole_file(certificate, where=Where("--certificate")) as file:
@@ -110,6 +118,15 @@ def _check_agent(agent: str | None, *, no_hybrid: bool, native: bool) -> None:
         raise SpecError("the hybrid search runs every agent already", where=Where("--agent"), hint=hint)
 
 
+def _check_engine(engine: str, within: str | None, top: int | None) -> None:
+    if engine not in ENGINES:
+        raise SpecError(f"unknown engine {engine!r}", where=Where("--engine"), hint=nearest(engine, ENGINES))
+    for option, asked in (("--within", within), ("--top", top)):
+        if engine == EVENTS and asked is not None:
+            hint = "leave --engine events out: regions say how many designs are near by closed forms only"
+            raise SpecError("designs near the optimum are not counted by events", where=Where(option), hint=hint)
+
+
 def _check_certificate(path: Path, agent: str | None) -> None:
     if agent is not None:
         raise SpecError("an agent alone proves nothing", where=Where("--certificate"), hint="leave --no-hybrid out")
@@ -133,15 +150,23 @@ def _stop_on_interrupt(stopped: Event) -> Iterator[None]:
         signal.signal(signal.SIGINT, before)
 
 
-def _search(
-    request: Request, budget: Budget, agent: str | None, *, native: bool, engine: EngineOf, study: Path | None
-) -> Outcome:
+@dataclass(frozen=True)
+class Search:
+    """How to search: which agent alone (None: all, with regions), over which grid, what scores, the study's file."""
+
+    agent: str | None
+    native: bool
+    by_events: bool
+    study: Path | None
+
+
+def _search(request: Request, budget: Budget, search: Search, engine: EngineOf) -> Outcome:
     from cosmic_opt.reporting.answers import LOG_HEADER, log_row  # numba takes a second to load
     from cosmic_opt.reporting.studies import report_text
     from cosmic_opt.search.agents import find_agent
 
-    if agent is not None:
-        find_agent(agent, where=Where("--agent"))
+    if search.agent is not None:
+        find_agent(search.agent, where=Where("--agent"))
     problem = request.problem
     objective = objective_of(problem.instance.objective, problem.parameter_set)
     log = request.output.log
@@ -150,10 +175,11 @@ def _search(
     outcome = problem.solve(
         seed=request.seed,
         budget=budget,
-        agent=agent,
-        native=native,
+        agent=search.agent,
+        native=search.native,
+        by_events=search.by_events,
         engine=engine,
-        study=study,
+        study=search.study,
         log=lambda line: log(log_row(line, objective)),
     )
     if outcome.study is not None:
@@ -167,12 +193,28 @@ def _show(request: Request, outcome: Outcome, around: Around, *, interrupted: bo
     problem, stop = request.problem, outcome.stop.value
     if interrupted and outcome.status is not SolveStatus.OPTIMAL:
         stop = "interrupted"
-    report = problem.simulate(outcome.design) if len(outcome.design) else None
-    knobs = problem.dead_knobs()
+    score = _score(problem, outcome) if len(outcome.design) else None
+    knobs = None if outcome.engine == EVENTS else problem.dead_knobs()
     conflict = first_conflict(problem.parameter_set) if outcome.status is SolveStatus.INFEASIBLE else ()
-    keys = answer_keys(outcome, problem.instance, report, conflict, knobs, seed=request.seed, stop=stop)
-    text = answer_text(request.title, outcome, problem.instance, report, knobs, seed=request.seed, stop=stop)
+    keys = answer_keys(outcome, problem.instance, score, conflict, knobs, seed=request.seed, stop=stop)
+    text = answer_text(request.title, outcome, problem.instance, score, knobs, seed=request.seed, stop=stop)
     if outcome.status is SolveStatus.INFEASIBLE:
         text += f"\n\n{why_empty(conflict)}"
     keys |= around.keys(outcome.objective, interrupted=interrupted)
     request.output.result("solve", keys, text + around.text(outcome.objective, interrupted=interrupted))
+
+
+def _score(problem: Problem, outcome: Outcome) -> Score:
+    """Return the score of the design of an answer, by what scored it."""
+    from cosmic_opt.reporting.answers import Score
+
+    if outcome.engine == EVENTS:
+        from cosmic_opt.reporting.event_scores import event_keys, event_text
+        from cosmic_opt.search.events import event_report
+
+        scored = event_report(problem.instance, outcome.design)
+        return Score(event_keys(scored), event_text(scored, problem.instance))
+    from cosmic_opt.reporting.scores import score_keys, score_text
+
+    report = problem.simulate(outcome.design)
+    return Score(score_keys(report), score_text(report, problem.instance))

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import asdict
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass
 
 from cosmic_opt.analysis.dead_knobs import DeadKnobs
 from cosmic_opt.catalog.bind import BoundInstance
@@ -13,10 +13,9 @@ from cosmic_opt.reporting.designs import design_text, designs_keys
 from cosmic_opt.reporting.launch import launch_options, launch_text
 from cosmic_opt.reporting.numbers import count_text, exact
 from cosmic_opt.reporting.rules import rule_keys
-from cosmic_opt.reporting.scores import score_keys, score_text
+from cosmic_opt.search.engine_names import CALIBRATED, EVENTS
 from cosmic_opt.search.objective import Objective
 from cosmic_opt.search.outcome import LogLine, Outcome
-from cosmic_opt.search.simulate import Report
 from cosmic_opt.solvers.base import SolveStatus
 from cosmic_opt.units import show_seconds
 
@@ -51,12 +50,20 @@ def gap_text(gap: float) -> str:
     return f"{100 * gap:.2f} %" if gap >= 5e-5 else "< 0.01 %"
 
 
+@dataclass(frozen=True)
+class Score:
+    """The score of the design of an answer: as keys, and on the screen."""
+
+    keys: Mapping[str, object]
+    text: str
+
+
 def answer_keys(
     outcome: Outcome,
     instance: BoundInstance,
-    report: Report | None,
+    score: Score | None,
     conflict: Sequence[Constraint],
-    knobs: DeadKnobs,
+    knobs: DeadKnobs | None,
     *,
     seed: int,
     stop: str,
@@ -65,10 +72,11 @@ def answer_keys(
     objective = outcome.objective
     value, bound = (None if number is None else objective.show(number) for number in (outcome.value, outcome.bound))
     grid = instance.parameter_set.grid_size
-    scored = {"metrics": None, "breakdown": None} if report is None else score_keys(report)
-    keys = {
+    scored = {"metrics": None, "breakdown": None} if score is None else score.keys
+    keys: dict[str, object] = {
         "name": instance.name,
         "scope": instance.scope,
+        "engine": outcome.engine if instance.calibrated is None else CALIBRATED,
         "status": outcome.status.value,
         "stop": stop,
         "design": next(designs_keys(outcome.design), {}),
@@ -76,7 +84,7 @@ def answer_keys(
         "bound": bound,
         "gap": outcome.gap,
         **scored,
-        "launch": launch_options(instance, outcome.design) if report is not None else [],
+        "launch": launch_options(instance, outcome.design) if score is not None else [],
         "feasible_designs": outcome.feasible_designs,
         "feasible_designs_text": exact(outcome.feasible_designs),
         "grid_size": grid,
@@ -87,7 +95,7 @@ def answer_keys(
         "regions": outcome.regions,
         "seconds": outcome.seconds,
         "seed": seed,
-        **dead_keys(knobs),
+        **({} if knobs is None else dead_keys(knobs)),
         "study": None if outcome.study is None else asdict(outcome.study),
     }
     if outcome.status is SolveStatus.INFEASIBLE:
@@ -105,8 +113,8 @@ def answer_text(
     title: str,
     outcome: Outcome,
     instance: BoundInstance,
-    report: Report | None,
-    knobs: DeadKnobs,
+    score: Score | None,
+    knobs: DeadKnobs | None,
     *,
     seed: int,
     stop: str,
@@ -115,7 +123,8 @@ def answer_text(
     bounded = f"{exact(outcome.regions)} regions, {exact(outcome.nodes)} boxes bounded, "
     if instance.calibrated is not None:
         bounded = ""
-    effort = f"{bounded}{_scored(outcome)}, {outcome.seconds:.3g} s; seed {seed}"
+    by = " by events" if outcome.engine == EVENTS else ""
+    effort = f"{bounded}{_scored(outcome)}{by}, {outcome.seconds:.3g} s; seed {seed}"
     size = (
         f"{count_text(outcome.feasible_designs)} feasible designs "
         f"of {count_text(instance.parameter_set.grid_size)} in the grid"
@@ -123,13 +132,13 @@ def answer_text(
     head = f"{title}\nminimise {outcome.objective.name}: {_proof(outcome, stop)}\n{size}\n{effort}"
     if outcome.objective.samples is not None:
         head = head.replace("minimise", "maximise", 1)
-    if report is None:
+    if score is None:
         return head
-    parts = [head, design_text(outcome.design), score_text(report, instance)]
+    parts = [head, design_text(outcome.design), score.text]
     launch = launch_options(instance, outcome.design)
     if launch:
         parts.insert(2, launch_text(launch))
-    if knobs.dead or knobs.undecided:
+    if knobs is not None and (knobs.dead or knobs.undecided):
         parts.append(dead_text(knobs))
     return "\n\n".join(parts)
 

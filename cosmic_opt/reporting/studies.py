@@ -29,7 +29,8 @@ class Summary:
 
     Attributes:
         identity: What it is of.
-        evaluations, batches: Designs scored; times that agents were told scores.
+        evaluations, simulations: Designs scored by closed forms (or the calibrated model), and by events.
+        batches: Times that agents were told scores.
         blocks, regions, kept: Blocks of regions bounded, the regions in them, and those that bounds left open.
         solved, solved_regions: Solutions of chunks of regions, and the regions in them.
         incumbents: (evaluations so far, value) of each best design so far; values are exact integers.
@@ -38,6 +39,7 @@ class Summary:
 
     identity: Identity
     evaluations: int
+    simulations: int
     batches: int
     blocks: int
     regions: int
@@ -59,6 +61,7 @@ def summary_of(identity: Identity, connection: sqlite3.Connection) -> Summary:
     return Summary(
         identity,
         one("SELECT count(*) FROM evaluations"),
+        one("SELECT count(*) FROM simulations"),
         one("SELECT count(*) FROM agents"),
         one(f"SELECT count(*) {last}"),
         one(f"SELECT sum(regions) {last}"),
@@ -87,6 +90,7 @@ def summary_keys(file: str, summary: Summary) -> dict[str, object]:
         "program": identity.program,
         "version": identity.version,
         "evaluations": summary.evaluations,
+        "simulations": summary.simulations,
         "batches": summary.batches,
         "blocks": summary.blocks,
         "regions_bounded": summary.regions,
@@ -108,7 +112,7 @@ def summary_text(file: str, summary: Summary) -> str:
         ("search", f"{identity.search}, seed {identity.seed}"),
         ("problem", f"digest {identity.problem[:16]}"),
         ("program", f"version {identity.version}, digest {identity.program[:16]}"),
-        ("designs scored", f"{exact(summary.evaluations)} in {exact(summary.batches)} batches"),
+        ("designs scored", f"{_designs(summary.evaluations, summary.simulations)} in {exact(summary.batches)} batches"),
         (
             "regions bounded",
             f"{exact(summary.regions)} in {exact(summary.blocks)} blocks, {exact(summary.kept)} left open",
@@ -130,7 +134,7 @@ def list_text(found: list[tuple[str, Summary | str]]) -> str:
             rows.append((name, summary, "", "", ""))
             continue
         identity = summary.identity
-        scored = f"{exact(summary.evaluations)} scored"
+        scored = f"{_designs(summary.evaluations, summary.simulations)} scored"
         rows.append((name, identity.instance, f"{identity.search}, seed {identity.seed}", scored, _answer(summary)))
     return table(("file", "instance", "search", "designs", "answer"), rows)
 
@@ -138,18 +142,25 @@ def list_text(found: list[tuple[str, Summary | str]]) -> str:
 def report_text(report: StudyReport) -> str:
     """Return the line of the log about a search's study."""
     found = report.recalled
+    designs = _designs(report.evaluations, report.simulations)
     text = (
-        f"study {report.file}: {exact(report.evaluations)} designs, {exact(report.blocks)} blocks of bounds and "
+        f"study {report.file}: {designs} designs, {exact(report.blocks)} blocks of bounds and "
         f"{exact(report.solved)} chunks of regions recorded"
     )
     if report.resumed:
+        scores = _designs(found["evaluations"], found["simulations"])
         text += (
-            f"; resumed: {exact(found['evaluations'])} scores, {exact(found['blocks'])} and {exact(found['solved'])} "
+            f"; resumed: {scores} scores, {exact(found['blocks'])} and {exact(found['solved'])} "
             "were not worked out again"
         )
     if report.taken_over is not None:
         text += f"; the lock of {report.taken_over}, which has ended, was taken over"
     return text
+
+
+def _designs(closed: int, events: int) -> str:
+    """Return how many designs were scored, those by events apart."""
+    return f"{exact(closed)} (and {exact(events)} by events)" if events else exact(closed)
 
 
 def _best(summary: Summary) -> str:
@@ -169,18 +180,22 @@ def _answer(summary: Summary) -> str:
 def evaluation_rows(
     identity: Identity, connection: sqlite3.Connection
 ) -> Iterator[list[dict[str, Value | float | None]]]:
-    """Yield the evaluations in blocks, in the order in which they were recorded.
+    """Yield the evaluations in blocks, in the order in which they were recorded; those by events come last.
 
-    Each has its `number`, every column of the design in base units, `step_time_s` (null where the design cannot run),
-    and the objective's `amount` in base units.
+    Each has `by_events` (0 or 1), its `number` among those, every column of the design in base units, `step_time_s`
+    (null where the design cannot run), and the objective's `amount` in base units.
     """
     columns = json.loads(identity.content)["columns"]
-    cursor = connection.execute("SELECT number, design, ticks, amount FROM evaluations ORDER BY number")
+    cursor = connection.execute(
+        "SELECT 0 AS by_events, number, design, ticks, amount FROM evaluations"
+        " UNION ALL SELECT 1, number, design, ticks, amount FROM simulations ORDER BY by_events, number"
+    )
     while block := cursor.fetchmany(ROWS):
         rows: list[dict[str, Value | float | None]] = []
-        for number, design, ticks, amount in block:
+        for by_events, number, design, ticks, amount in block:
             codes = np.frombuffer(design, dtype="<i4").tolist()
             values = {name: values[code] for (name, _, values), code in zip(columns, codes, strict=True)}
             step = None if ticks == NO_TIME else ticks / TICKS_PER_SECOND
-            rows.append({"number": number, **values, "step_time_s": step, "amount": amount})
+            own: dict[str, Value | float | None] = {"by_events": by_events, "number": number}
+            rows.append({**own, **values, "step_time_s": step, "amount": amount})
         yield rows

@@ -15,12 +15,14 @@ from cosmic_opt.catalog.edits import Edits
 from cosmic_opt.catalog.instance_file import InstanceSpec
 from cosmic_opt.errors import SpecError, Where
 from cosmic_opt.psa.domain import Value
+from cosmic_opt.search.engine_names import ENGINES, EVENTS
 from cosmic_opt.search.outcome import Outcome
-from cosmic_opt.search.proof import Block, Proof
+from cosmic_opt.search.proof import Block, Proof, Simulated
 from cosmic_opt.solvers.base import SolveStatus
 
-SCHEMA = "cosmic-opt/certificate@1"
+SCHEMA = "cosmic-opt/certificate@2"
 MAX_CHARACTERS = 400_000_000
+OPTION = Where("--certificate")
 
 
 @dataclass(frozen=True)
@@ -28,8 +30,9 @@ class Certificate:
     """What was asked, the answer, and why nothing better exists.
 
     `instance` is the name or path the problem was loaded from, `edits` the changes to it; with equal `problem` and
-    `program` digests they mean the same today. `value` and `bound` are exact integers of the objective, `ticks` and
-    `amount` the factors of the value. Without a feasible design the last four and `design` are None.
+    `program` digests they mean the same today. `engine` is what scored, "analytical" or "events". `value` and `bound`
+    are exact integers of the objective, `ticks` and `amount` the factors of the value. Without a feasible design the
+    last four and `design` are None.
     """
 
     instance: str
@@ -37,6 +40,7 @@ class Certificate:
     problem: str
     program: str
     version: str
+    engine: str
     objective: str
     status: SolveStatus
     feasible_designs: int
@@ -64,11 +68,8 @@ def certificate_of(source: str, spec: InstanceSpec, instance: BoundInstance, out
     Raises:
         SpecError: an agent alone found it, or a limit left designs of a calibrated instance unscored: no evidence.
     """
-    if outcome.proof is None and instance.calibrated is not None and outcome.status is not SolveStatus.INFEASIBLE:
-        hint = "raise the limit until every design is scored, and run no agent alone"
-        raise SpecError("designs that were not scored may be better", where=Where("--certificate"), hint=hint)
     if outcome.proof is None and outcome.status is not SolveStatus.INFEASIBLE:
-        raise SpecError("an agent alone proves nothing", where=Where("--certificate"), hint="leave --no-hybrid out")
+        raise _no_evidence(instance, outcome)
     found = outcome.scores is not None
     return Certificate(
         source,
@@ -76,6 +77,7 @@ def certificate_of(source: str, spec: InstanceSpec, instance: BoundInstance, out
         problem_digest(spec, instance),
         program_digest(),
         version("cosmic-opt"),
+        outcome.engine,
         outcome.objective.name,
         outcome.status,
         outcome.feasible_designs,
@@ -86,6 +88,16 @@ def certificate_of(source: str, spec: InstanceSpec, instance: BoundInstance, out
         outcome.bound,
         outcome.proof,
     )
+
+
+def _no_evidence(instance: BoundInstance, outcome: Outcome) -> SpecError:
+    if instance.calibrated is not None:
+        hint = "raise the limit until every design is scored, and run no agent alone"
+        return SpecError("designs that were not scored may be better", where=OPTION, hint=hint)
+    if outcome.engine == EVENTS:
+        hint = "give the search more time, and run no agent alone"
+        return SpecError("the analytical optimum, from which events go on, is not proved", where=OPTION, hint=hint)
+    return SpecError("an agent alone proves nothing", where=OPTION, hint="leave --no-hybrid out")
 
 
 def read_certificate(text: str, file: str) -> Certificate:
@@ -126,6 +138,7 @@ def _certificate(keys: Mapping[str, Any]) -> Certificate:
         _text(keys["problem"]),
         _text(keys["program"]),
         _text(keys["version"]),
+        _engine(keys["engine"]),
         _text(keys["objective"]),
         SolveStatus(keys["status"]),
         _whole(keys["feasible_designs"]),
@@ -148,7 +161,11 @@ def _proof(keys: Mapping[str, Any]) -> Proof:
     if against is not None:
         ticks, amount = against
         against = _whole(ticks), _whole(amount)
-    return Proof(against, blocks, solved, _whole(keys["nodes"]))
+    simulated = keys["simulated"]
+    if simulated is not None:
+        limit, designs = simulated
+        simulated = Simulated(_whole(limit), _whole(designs))
+    return Proof(against, blocks, solved, _whole(keys["nodes"]), simulated)
 
 
 def _edits(keys: Mapping[str, Any]) -> Edits:
@@ -170,6 +187,12 @@ def _text(value: Any) -> str:
     if not isinstance(value, str):
         raise TypeError(f"{value!r} is no text")
     return value
+
+
+def _engine(value: Any) -> str:
+    if value not in ENGINES:
+        raise ValueError(f"{value!r} is no engine")
+    return _text(value)
 
 
 def _whole(value: Any) -> int:

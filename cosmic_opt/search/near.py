@@ -25,12 +25,12 @@ from cosmic_opt.search.census import GREATEST, Census, Counted
 from cosmic_opt.search.every import Scored, best_of, members_within, score_every
 from cosmic_opt.search.executor import Threads
 from cosmic_opt.search.frontier import Frontier
+from cosmic_opt.search.hybrid import NODE_LIMIT
 from cosmic_opt.search.least import least_designs
 from cosmic_opt.search.limits import step_limit
 from cosmic_opt.search.outcome import Outcome, Stop
 from cosmic_opt.search.owners import STRUCTURAL
 from cosmic_opt.search.score import Scorer, simulator_of
-from cosmic_opt.search.solve import NODE_LIMIT
 from cosmic_opt.search.space import Codes, Space, build_space
 from cosmic_opt.search.tasks import worker_of
 from cosmic_opt.solvers.base import SolveStatus

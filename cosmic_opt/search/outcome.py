@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from enum import Enum
 
 from cosmic_opt.psa.parameter_set import DesignBatch
+from cosmic_opt.search.engine_names import ANALYTICAL
 from cosmic_opt.search.objective import Objective
 from cosmic_opt.search.proof import Proof
 from cosmic_opt.search.score import Scores
@@ -60,6 +61,8 @@ class Outcome:
     seconds: float
     proof: Proof | None
     """The evidence for the bound; None where an agent ran alone or there is no feasible design."""
+    engine: str = ANALYTICAL
+    """What scored: closed forms (or the calibrated model), or events."""
     study: StudyReport | None = None
     """What the study of the search holds, where there is one."""
 

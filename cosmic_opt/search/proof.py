@@ -22,6 +22,18 @@ class Block(NamedTuple):
     least: int | None
 
 
+class Simulated(NamedTuple):
+    """What was scored by events: every design whose analytical value, a lower bound, is at most `limit`.
+
+    Attributes:
+        limit: An exact value of the objective.
+        designs: How many designs those are.
+    """
+
+    limit: int
+    designs: int
+
+
 @dataclass(frozen=True)
 class Proof:
     """Evidence for a bound: nothing outside the solved regions can be below the least bound of any block.
@@ -32,12 +44,14 @@ class Proof:
         blocks: Every region, in order.
         solved: Numbers of the regions in which the best design was found exactly, ascending.
         nodes: Boxes of options that solving them took.
+        simulated: Where events score: which designs of the regions were scored one by one.
     """
 
     against: tuple[int, int] | None
     blocks: tuple[Block, ...]
     solved: tuple[int, ...]
     nodes: int
+    simulated: Simulated | None = None
 
     @property
     def designs(self) -> int:

@@ -16,6 +16,7 @@ from cosmic_opt.psa.parameter_set import DesignBatch
 from cosmic_opt.search.agents import find_agent
 from cosmic_opt.search.bounding import NO_LIMIT
 from cosmic_opt.search.budget import Budget
+from cosmic_opt.search.engine_names import ANALYTICAL, EVENTS
 from cosmic_opt.search.executor import Engine
 from cosmic_opt.search.feasible_space import FeasibleSpace, raw_grid
 from cosmic_opt.search.frontier import Frontier
@@ -23,11 +24,13 @@ from cosmic_opt.search.outcome import Log, Outcome, Stop
 from cosmic_opt.search.score import Scorer
 from cosmic_opt.search.space import Codes
 from cosmic_opt.search.study import Study
-from cosmic_opt.search.tasks import Scored, ScoreDesigns
+from cosmic_opt.search.tasks import Scored, ScoreDesigns, SimulateDesigns
 from cosmic_opt.solvers.base import SolveStatus
 
 SHARD = 1024
 """Designs that one worker scores; fewer are not worth sharing."""
+EVENT_SHARD = 16
+"""The same by events, where one takes milliseconds."""
 
 
 @dataclass
@@ -43,6 +46,7 @@ class Run:
     budget: Budget
     log: Log
     engine: Engine
+    by_events: bool = False
     study: Study | None = None
     generators: dict[str, np.random.Generator] = field(default_factory=dict)
     evaluations: int = 0
@@ -80,7 +84,8 @@ class Run:
 
     def score(self, batch: DesignBatch) -> np.ndarray:
         """Score a batch, keep its best, and return what an agent is told: infinity beyond the step limit."""
-        shards = [ScoreDesigns(batch.codes[at : at + SHARD]) for at in range(0, len(batch), SHARD)]
+        task, shard = (SimulateDesigns, EVENT_SHARD) if self.by_events else (ScoreDesigns, SHARD)
+        shards = [task(batch.codes[at : at + shard]) for at in range(0, len(batch), shard)]
         scored = Scored(*(np.concatenate(parts) for parts in zip(*self.engine.map(shards), strict=True)))
         values = self.scorer.objective.values(scored.ticks, scored.amounts)
         self.evaluations += len(batch)
@@ -150,4 +155,5 @@ class Run:
             frontier.nodes if frontier else 0,
             self.budget.elapsed(),
             frontier.proof() if frontier else None,
+            EVENTS if self.by_events else ANALYTICAL,
         )

@@ -20,7 +20,7 @@ from cosmic_opt.search.study_identity import Identity, differences
 from cosmic_opt.search.study_lock import Lock, acquire
 from cosmic_opt.search.study_shelves import Blocks, Evaluations, Shelf, Solutions
 from cosmic_opt.search.study_store import check_path, open_to_read, open_to_write, readable_errors, transaction
-from cosmic_opt.search.tasks import BoundBlock, ScoreDesigns, SolveRegions, Task, Worker
+from cosmic_opt.search.tasks import BoundBlock, ScoreDesigns, SimulateDesigns, SolveRegions, Task, Worker
 
 Result = TypeVar("Result")
 
@@ -34,16 +34,17 @@ class StudyReport:
     Attributes:
         file: Where it is.
         resumed: Whether it held anything before.
-        evaluations: Designs with a recorded score.
+        evaluations, simulations: Designs with a recorded score: by closed forms, by events.
         blocks: Blocks of regions with recorded bounds.
         solved: Recorded solutions of some regions each.
-        recalled: Of each of these three, how many results this search did not work out again.
+        recalled: Of each of these four, how many results this search did not work out again.
         taken_over: The process whose lock was left behind, or None.
     """
 
     file: str
     resumed: bool
     evaluations: int
+    simulations: int
     blocks: int
     solved: int
     recalled: Mapping[str, int]
@@ -62,7 +63,8 @@ class Study:
 
     def __post_init__(self) -> None:
         self.shelves: dict[type, Shelf[Any, Any]] = {
-            ScoreDesigns: Evaluations(self.connection),
+            ScoreDesigns: Evaluations[ScoreDesigns](self.connection, "evaluations"),
+            SimulateDesigns: Evaluations[SimulateDesigns](self.connection, "simulations"),
             BoundBlock: Blocks(self.connection),
             SolveRegions: Solutions(self.connection),
         }
@@ -105,10 +107,11 @@ class Study:
     def report(self) -> StudyReport:
         """Return what the study holds."""
         with self._errors():
-            scores, blocks, solved = self.shelves.values()
-            recalled = {"evaluations": scores.recalled, "blocks": blocks.recalled, "solved": solved.recalled}
-            counts = scores.count(), blocks.count(), solved.count()
-        return StudyReport(str(self.path), self.resumed, *counts, recalled, self.lock.taken_over)
+            names = ("evaluations", "simulations", "blocks", "solved")
+            shelves = dict(zip(names, self.shelves.values(), strict=True))
+            recalled = {name: shelf.recalled for name, shelf in shelves.items()}
+            counts = {name: shelf.count() for name, shelf in shelves.items()}
+        return StudyReport(str(self.path), self.resumed, **counts, recalled=recalled, taken_over=self.lock.taken_over)
 
     def _errors(self) -> Any:
         return readable_errors(self.path, OPTION)

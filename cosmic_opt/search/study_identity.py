@@ -27,7 +27,7 @@ class Identity:
     version: str
     seed: str
     search: str
-    """"hybrid", or "agent NAME" where one ran alone, with " native" on the raw grid."""
+    """"hybrid", or "agent NAME" where one ran alone, with " native" on the raw grid; " by events" if they score."""
 
     @property
     def problem(self) -> str:
@@ -45,10 +45,17 @@ class Identity:
 
 
 def identity_of(
-    spec: InstanceSpec, instance: BoundInstance, *, seed: int, agent: str | None = None, native: bool = False
+    spec: InstanceSpec,
+    instance: BoundInstance,
+    *,
+    seed: int,
+    agent: str | None = None,
+    native: bool = False,
+    by_events: bool = False,
 ) -> Identity:
     """Return the identity of a search that is about to begin."""
     search = "hybrid" if agent is None else f"agent {agent}{' native' if native else ''}"
+    search += " by events" if by_events else ""
     name = f"{instance.name} (scope {instance.scope})" if instance.scope else instance.name
     content = problem_content(spec, instance)
     return Identity(name, content, program_digest(), version("cosmic-opt"), str(seed), search)

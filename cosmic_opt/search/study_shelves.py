@@ -6,13 +6,21 @@ import hashlib
 import sqlite3
 import zlib
 from dataclasses import dataclass, replace
-from typing import Any, Protocol, TypeVar
+from typing import Any, Generic, Protocol, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
 
 from cosmic_opt.search.proof import Block
-from cosmic_opt.search.tasks import BoundBlock, KeptRegions, Scored, ScoreDesigns, SolvedRegions, SolveRegions
+from cosmic_opt.search.tasks import (
+    BoundBlock,
+    KeptRegions,
+    Scored,
+    ScoreDesigns,
+    SimulateDesigns,
+    SolvedRegions,
+    SolveRegions,
+)
 
 IntArray = NDArray[np.int64]
 Kind = TypeVar("Kind")
@@ -41,17 +49,21 @@ class Shelf(Protocol[Kind, Result]):
         """Return a result of which nothing is missing."""
 
 
+DesignsTask = TypeVar("DesignsTask", ScoreDesigns, SimulateDesigns)
+
+
 @dataclass
-class Evaluations:
-    """The score of each design, whoever asked for it."""
+class Evaluations(Generic[DesignsTask]):
+    """The score of each design, whoever asked for it; `table` is "evaluations", or "simulations" by events."""
 
     connection: sqlite3.Connection
+    table: str
     recalled: int = 0
 
     def count(self) -> int:
-        return _count(self.connection, "evaluations")
+        return _count(self.connection, self.table)
 
-    def missing(self, task: ScoreDesigns) -> ScoreDesigns | None:
+    def missing(self, task: DesignsTask) -> DesignsTask | None:
         known, seen = self._known(task), set[bytes]()
         rows = []
         for row, design in enumerate(_designs(task)):
@@ -63,21 +75,22 @@ class Evaluations:
             return task
         return replace(task, codes=task.codes[rows]) if rows else None
 
-    def record(self, task: ScoreDesigns, result: Scored) -> None:
+    def record(self, task: DesignsTask, result: Scored) -> None:
         rows = zip(_designs(task), result.ticks.tolist(), result.amounts.tolist(), strict=True)
-        self.connection.executemany("INSERT OR IGNORE INTO evaluations (design, ticks, amount) VALUES (?, ?, ?)", rows)
+        statement = f"INSERT OR IGNORE INTO {self.table} (design, ticks, amount) VALUES (?, ?, ?)"
+        self.connection.executemany(statement, rows)
 
-    def recall(self, task: ScoreDesigns) -> Scored:
+    def recall(self, task: DesignsTask) -> Scored:
         known = self._known(task)
         scores = np.array([known[design] for design in _designs(task)], dtype=np.int64).reshape(-1, 2)
         return Scored(scores[:, 0].copy(), scores[:, 1].copy())
 
-    def _known(self, task: ScoreDesigns) -> dict[bytes, tuple[int, int]]:
+    def _known(self, task: DesignsTask) -> dict[bytes, tuple[int, int]]:
         designs, known = _designs(task), dict[bytes, tuple[int, int]]()
         for start in range(0, len(designs), MOST_VARIABLES):
             part = designs[start : start + MOST_VARIABLES]
             marks = ",".join("?" * len(part))
-            statement = f"SELECT design, ticks, amount FROM evaluations WHERE design IN ({marks})"
+            statement = f"SELECT design, ticks, amount FROM {self.table} WHERE design IN ({marks})"
             known |= {design: (ticks, amount) for design, ticks, amount in self.connection.execute(statement, part)}
         return known
 
@@ -180,7 +193,7 @@ def _count(connection: sqlite3.Connection, table: str) -> int:
     return int(count)
 
 
-def _designs(task: ScoreDesigns) -> list[bytes]:
+def _designs(task: ScoreDesigns | SimulateDesigns) -> list[bytes]:
     """Return each design's codes as bytes: int32, little-endian."""
     return [row.tobytes() for row in np.ascontiguousarray(task.codes, dtype="<i4")]
 

@@ -9,7 +9,7 @@ from pathlib import Path
 
 from cosmic_opt.errors import CosmicError, LimitError, SpecError, Where
 
-SCHEMA = 1
+SCHEMA = 2
 """Version of the tables; kept in the file's `user_version`."""
 APPLICATION = 0x434F5354
 """The file's `application_id`: "COST"."""
@@ -17,6 +17,8 @@ APPLICATION = 0x434F5354
 TABLES = {
     "identity": "name TEXT PRIMARY KEY, value TEXT NOT NULL",
     "evaluations": "number INTEGER PRIMARY KEY, design BLOB NOT NULL UNIQUE, ticks INTEGER NOT NULL,"
+    " amount INTEGER NOT NULL",
+    "simulations": "number INTEGER PRIMARY KEY, design BLOB NOT NULL UNIQUE, ticks INTEGER NOT NULL,"
     " amount INTEGER NOT NULL",
     "agents": "number INTEGER PRIMARY KEY, asked INTEGER NOT NULL, state TEXT NOT NULL, UNIQUE (asked, state)",
     "blocks": "number INTEGER PRIMARY KEY, key BLOB NOT NULL UNIQUE, against TEXT NOT NULL, start INTEGER NOT NULL,"

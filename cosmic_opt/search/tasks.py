@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, field
+from functools import partial
 from threading import Lock
 from typing import NamedTuple, Protocol, TypeVar
 
@@ -19,6 +20,7 @@ from cosmic_opt.ir.model import LoweredModel
 from cosmic_opt.psa.parameter_set import ParameterSet
 from cosmic_opt.search import kernel
 from cosmic_opt.search.bounding import NO_LIMIT, Bounding
+from cosmic_opt.search.event_scorer import EventScorer, event_scorer
 from cosmic_opt.search.limits import step_limit
 from cosmic_opt.search.objective import objective_of
 from cosmic_opt.search.proof import Block
@@ -31,13 +33,18 @@ Result_co = TypeVar("Result_co", covariant=True)
 
 @dataclass
 class Worker:
-    """A problem, ready for any number of threads to work on; the search space is made once, when first needed."""
+    """A problem, ready for any number of threads to work on.
+
+    The search space is made once, when first needed, and so is what scores by events.
+    """
 
     parameter_set: ParameterSet
     scorer: Scorer
     limit_ticks: int
     make_space: Callable[[], Space]
+    make_events: Callable[[Scorer], EventScorer] | None = None
     _made: Bounding | None = None
+    _made_events: EventScorer | None = None
     _making: Lock = field(default_factory=Lock)
 
     @property
@@ -54,6 +61,19 @@ class Worker:
                 self._made = bounding
             return self._made
 
+    @property
+    def by_events(self) -> EventScorer:
+        """What scores by events.
+
+        Raises:
+            SpecError: the problem's simulator is calibrated.
+        """
+        with self._making:
+            if self._made_events is None:
+                assert self.make_events is not None, "the problem was made to be scored by events"
+                self._made_events = self.make_events(self.scorer)
+            return self._made_events
+
 
 def worker_of(instance: BoundInstance, model: LoweredModel) -> Worker:
     """Return the worker of a bound instance.
@@ -68,7 +88,7 @@ def worker_of(instance: BoundInstance, model: LoweredModel) -> Worker:
     def make_space() -> Space:
         return build_space(parameter_set, model, scorer.analytical, instance.dimensions, scorer.objective)
 
-    return Worker(parameter_set, scorer, limit, make_space)
+    return Worker(parameter_set, scorer, limit, make_space, partial(event_scorer, instance))
 
 
 class Task(Protocol[Result_co]):
@@ -190,4 +210,21 @@ class ScoreDesigns:
             LimitError: a step takes longer than the simulator's clock can hold.
         """
         scores = worker.scorer.score(worker.parameter_set.batch(self.codes), strict=False)
+        return Scored(scores.evaluation.step_ticks, scores.amounts)
+
+
+@dataclass(frozen=True)
+class SimulateDesigns:
+    """Score designs, given as codes [n, columns], by events; one that cannot run has the step NO_TIME."""
+
+    codes: Codes
+
+    def run(self, worker: Worker) -> Scored:
+        """Return the scores.
+
+        Raises:
+            SpecError: the problem's simulator is calibrated.
+            LimitError: a step takes longer than the simulator's clock can hold.
+        """
+        scores = worker.by_events.score(worker.parameter_set.batch(self.codes), strict=False)
         return Scored(scores.evaluation.step_ticks, scores.amounts)

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Iterator
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 import numpy as np
 
@@ -18,20 +19,26 @@ from cosmic_opt.psa.parameter_set import DesignBatch
 from cosmic_opt.search import kernel
 from cosmic_opt.search.bounding import NO_LIMIT, Bounding
 from cosmic_opt.search.budget import Budget
+from cosmic_opt.search.census import GREATEST, Census
 from cosmic_opt.search.certificate import Certificate
+from cosmic_opt.search.engine_names import EVENTS
 from cosmic_opt.search.every import score_every
 from cosmic_opt.search.executor import Threads
+from cosmic_opt.search.frontier import Frontier
 from cosmic_opt.search.limits import step_limit
-from cosmic_opt.search.objective import objective_of
-from cosmic_opt.search.proof import Block, Proof
-from cosmic_opt.search.score import Scorer, simulator_of
-from cosmic_opt.search.space import Space, build_space
-from cosmic_opt.search.tasks import worker_of
+from cosmic_opt.search.proof import Block, Proof, Simulated
+from cosmic_opt.search.run import EVENT_SHARD
+from cosmic_opt.search.score import Scorer
+from cosmic_opt.search.space import Codes, Space, build_space
+from cosmic_opt.search.tasks import SimulateDesigns, Worker, worker_of
 from cosmic_opt.solvers.base import SolveStatus
 
 SAMPLES = 4096
 COUNTED_REGIONS = 16
 SOLVE_CHUNK = 64
+SIMULATED_CHUNK = 4096
+SIMULATED_SAMPLES = 64
+"""Random designs scored by events, at most: each takes milliseconds."""
 
 
 @dataclass(frozen=True)
@@ -49,7 +56,8 @@ def verify(certificate: Certificate, *, samples: int = SAMPLES, seed: int = 0) -
     The problem is loaded and bound anew and must have the recorded digest. Then: the feasible designs are counted in
     another elimination order, the design is checked by the rules' reference meaning and scored by the simulator, every
     region's bound is computed again, every solved region is solved again against the recorded value, region sizes
-    are counted as conditional counts, and `samples` uniform random designs are scored.
+    are counted as conditional counts, and `samples` uniform random designs are scored. Where events scored, every
+    design below the incumbent by closed forms is scored by events again.
 
     Raises:
         SpecError: the instance cannot be loaded or bound.
@@ -65,6 +73,7 @@ class _Verification:
     instance: BoundInstance = field(init=False)
     model: LoweredModel = field(init=False)
     designs: FeasibleSet = field(init=False)
+    worker: Worker = field(init=False)
     scorer: Scorer = field(init=False)
     limit: int = field(init=False)
 
@@ -88,8 +97,8 @@ class _Verification:
         if size == 0:
             yield Check("status", certificate.status is SolveStatus.INFEASIBLE, "no feasible design")
             return
-        objective = objective_of(self.instance.objective, self.instance.parameter_set)
-        self.scorer = Scorer(simulator_of(self.instance), objective)
+        self.worker = worker_of(self.instance, self.model)
+        self.scorer = self.worker.by_events if certificate.engine == EVENTS else self.worker.scorer
         self.limit = min(step_limit(self.instance.parameter_set), NO_LIMIT)
         yield self.incumbent()
         if certificate.proof is None:
@@ -150,20 +159,22 @@ class _Verification:
         yield Check(
             "region bounds", agree, f"{space.regions.count:,} regions in {len(blocks):,} blocks, {wrong} differ"
         )
-        yield self.solve_again(bounding, solved)
-        yield self.claims(Proof(proof.against, blocks, proof.solved, proof.nodes).least)
+        if proof.simulated is None:
+            yield self.solve_again(bounding, solved)
+            yield self.claims(replace(proof, blocks=blocks).least)
+        else:
+            yield from self.simulated(space, proof.against, proof.simulated)
         yield self.sizes(space)
-        yield self.members()
+        yield self.never_shorter() if self.certificate.engine == EVENTS else self.members()
 
     def every(self, proof: Proof) -> Iterator[Check]:
         """Score every design again, and compare the best of each chunk."""
-        worker = worker_of(self.instance, self.model)
-        scored = score_every(Threads(worker, 1), self.designs, self.scorer.objective, self.limit, Budget())
+        scored = score_every(Threads(self.worker, 1), self.designs, self.scorer.objective, self.limit, Budget())
         blocks = tuple(chunk.block for chunk in scored)
         wrong = sum(left != right for left, right in zip(blocks, proof.blocks, strict=False))
         agree = wrong == 0 and len(blocks) == len(proof.blocks)
         yield Check("scores", agree, f"{self.designs.size:,} designs in {len(blocks):,} chunks, {wrong} differ")
-        yield self.claims(Proof(proof.against, blocks, proof.solved, proof.nodes).least)
+        yield self.claims(replace(proof, blocks=blocks).least)
         yield self.members()
 
     def cover(self, space: Space, proof: Proof) -> Check:
@@ -208,6 +219,46 @@ class _Verification:
         )
         found = [int(ticks) * int(amount) for ticks, amount, _ in results if ticks >= 0]
         return sum(recorded.value is None or value < recorded.value for value in found)
+
+    def simulated(self, space: Space, against: tuple[int, int] | None, recorded: Simulated) -> Iterator[Check]:
+        """Score by events, again, every design whose analytical value is at most the recorded limit."""
+        name, limit = "simulated designs", recorded.limit
+        if against is not None and limit > against[0] * against[1]:
+            yield Check(name, False, "regions were bounded against less than the limit")
+            return
+        frontier = Frontier(space, self.scorer.analytical, self.scorer.objective, self.limit, best=against)
+        census = Census(frontier, limit)
+        counted = census.count(enough=recorded.designs)
+        if counted.lower != recorded.designs:
+            yield Check(name, False, f"{recorded.designs:,} recorded, {counted.lower:,} or more have such a value")
+            return
+        starts = range(0, counted.lower, SIMULATED_CHUNK)
+        better = sum(
+            self.better_by_events(census.members(counted, range(start, min(start + SIMULATED_CHUNK, counted.lower))))
+            for start in starts
+        )
+        found = f"{counted.lower:,} with an analytical value up to {limit:,}, {better} are better"
+        yield Check(name, better == 0, found)
+        yield self.claims(None if limit >= GREATEST else limit + 1)
+
+    def better_by_events(self, codes: Codes) -> int:
+        """Return how many of some designs obey the limit on the step and are better than the recorded one."""
+        tasks = [SimulateDesigns(codes[at : at + EVENT_SHARD]) for at in range(0, len(codes), EVENT_SHARD)]
+        better, value = 0, self.certificate.value
+        for scored in Threads(self.worker, os.cpu_count() or 1).map(tasks):
+            values = self.scorer.objective.values(scored.ticks, scored.amounts)
+            allowed = values[scored.ticks <= self.limit]
+            better += len(allowed) if value is None else int(np.count_nonzero(allowed < value))
+        return better
+
+    def never_shorter(self) -> Check:
+        """Score random designs by events and by closed forms: no step may be shorter by events."""
+        count = min(self.samples, SIMULATED_SAMPLES)
+        batch = DesignBatch(self.instance.parameter_set, self.designs.sample(count, self.rng))
+        simulated = self.scorer.score(batch, strict=False).evaluation.step_ticks
+        closed = self.worker.scorer.score(batch, strict=False).evaluation.step_ticks
+        shorter = int(np.count_nonzero(simulated < closed))
+        return Check("random designs", shorter == 0, f"{count:,} scored twice, {shorter} are shorter by events")
 
     def sizes(self, space: Space) -> Check:
         """Count the designs of some regions in another way: as conditional counts of the feasible set."""

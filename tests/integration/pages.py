@@ -16,7 +16,7 @@ from tests.unit.cli.running import run
 DOCS = Path(__file__).resolve().parents[2] / "docs"
 MASKS = (
     (r"(counted by \w+ in) \S+ s", r"\1 T"),
-    (r"(designs scored,) \S+ s;", r"\1 T;"),
+    (r"(designs scored(?: by events)?,) \S+ s;", r"\1 T;"),
     (r"(cp_sat in|milp in|highs in) \S+ s", r"\1 T"),
     (r"(verified in) \S+ s", r"\1 T"),
     (r"(digest) [0-9a-f]{16}", r"\1 D"),

@@ -62,7 +62,7 @@ def test_list_shows_studies_and_says_which_cannot_be_read(study: Path) -> None:
     done = run("study", "list", str(study.parent), "--json")
     found = {entry["file"]: entry for entry in done.keys["studies"]}
     assert set(found) == {"llama.study", "newer.study"}
-    assert "schema version 2" in found["newer.study"]["error"]
+    assert "schema version 3" in found["newer.study"]["error"]
     assert "llama.study" in run("study", "list", str(study.parent)).out
 
 

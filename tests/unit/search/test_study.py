@@ -213,7 +213,7 @@ HOSTILE: dict[str, tuple[Callable[[Path], object], str]] = {
     "garbage": (lambda path: path.write_bytes(bytes(range(256)) * 20), "no study, or damaged"),
     "text": (lambda path: path.write_text("schema: 1\n"), "no study, or damaged"),
     "a study cut short": (cut, "damaged"),
-    "a newer version": (lambda path: renumber(path, 2), "schema version 2, this program reads 1"),
+    "a newer version": (lambda path: renumber(path, 3), "schema version 3, this program reads 2"),
     "another database": (other, "a database, but no study"),
     "a device": (os.mkfifo, "is not a file"),
 }
@@ -330,6 +330,7 @@ def test_a_file_size_limit_of_the_system_ends_the_command_with_exit_code_4(tmp_p
 def test_rows_of_a_study_are_only_ever_added(tmp_path: Path) -> None:
     solve(tmp_path / "a.study")
     connection = sqlite3.connect(tmp_path / "a.study")
+    connection.execute("INSERT INTO simulations (design, ticks, amount) VALUES (x'00', 1, 1)")
     for table, column in {name: text.split()[0] for name, text in TABLES.items()}.items():
         for statement in (f"DELETE FROM {table}", f"UPDATE {table} SET {column} = {column}"):
             with pytest.raises(sqlite3.IntegrityError, match="only added"):
