@@ -166,19 +166,13 @@ def second_best(certificate: Certificate) -> Certificate:
     return replace(certificate, design=design, ticks=value, amount=1, value=value, bound=value)
 
 
-TAMPERING: dict[str, tuple[Callable[[Certificate], Certificate], set[str]]] = {
-    "scored by closed forms": (lambda c: replace(c, engine="analytical"), {"design"}),
-    "fewer designs scored": (
-        lambda c: with_simulated(c, designs=simulated(c.proof).designs - 1),
-        {"simulated designs"},
-    ),
-    "more designs scored": (lambda c: with_simulated(c, designs=simulated(c.proof).designs + 1), {"simulated designs"}),
-    "a limit beyond what was bounded": (lambda c: with_simulated(c, limit=10**30), {"simulated designs"}),
-    "a lower limit, with the same claim": (
-        lambda c: with_simulated(c, limit=int(c.bound or 0) // 2, designs=0),
-        {"bound"},
-    ),
-    "a worse design with its own value": (second_best, {"simulated designs"}),
+TAMPERING: dict[str, tuple[Callable[[Certificate], Certificate], str]] = {
+    "scored by closed forms": (lambda c: replace(c, engine="analytical"), "design"),
+    "fewer designs": (lambda c: with_simulated(c, designs=simulated(c.proof).designs - 1), "simulated designs"),
+    "more designs": (lambda c: with_simulated(c, designs=simulated(c.proof).designs + 1), "simulated designs"),
+    "a limit beyond what was bounded": (lambda c: with_simulated(c, limit=10**30), "simulated designs"),
+    "a lower limit": (lambda c: with_simulated(c, limit=int(c.bound or 0) // 2, designs=0), "bound"),
+    "a worse design with its own value": (second_best, "simulated designs"),
 }
 
 
