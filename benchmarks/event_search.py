@@ -14,7 +14,7 @@ from cosmic_opt.search.budget import Budget
 from cosmic_opt.search.outcome import Outcome
 
 OBJECTIVES = ("step_time", "step_time * total_bandwidth", "step_time * network_cost")
-HEAD = (
+COLUMNS = ("instance", "objective", "status", "over closed form", "gap", "simulated", "seconds")
     f"{'instance':26} {'objective':28} {'status':8} {'over closed form':>16} {'gap':>8} {'simulated':>9} {'seconds':>8}"
 )
 
@@ -31,7 +31,7 @@ def main() -> None:
     parser.add_argument("--time-limit", type=float, default=60.0)
     limit = parser.parse_args().time_limit
     Problem.load("cosmic/vit-base-system1").solve(by_events=True)  # compiles
-    print(HEAD)
+    print("{:26} {:28} {:8} {:>16} {:>8} {:>9} {:>8}".format(*COLUMNS))
     for name in instance_names():
         if not name.startswith("cosmic/") or "-system" not in name or "placement" in name:
             continue
