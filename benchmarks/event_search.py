@@ -15,8 +15,6 @@ from cosmic_opt.search.outcome import Outcome
 
 OBJECTIVES = ("step_time", "step_time * total_bandwidth", "step_time * network_cost")
 COLUMNS = ("instance", "objective", "status", "over closed form", "gap", "simulated", "seconds")
-    f"{'instance':26} {'objective':28} {'status':8} {'over closed form':>16} {'gap':>8} {'simulated':>9} {'seconds':>8}"
-)
 
 
 def over(outcome: Outcome, closed: Outcome) -> str:
