@@ -10,6 +10,7 @@ from cosmic_opt.analysis.relaxed_edits import spelled
 from cosmic_opt.analysis.what_if import Answer, answer
 from cosmic_opt.catalog.bind import BoundInstance
 from cosmic_opt.errors import SpecError, Where
+from cosmic_opt.psa.family import family_of
 from cosmic_opt.search.memo import RegionMemo
 from cosmic_opt.units import Unit, parse_exact
 
@@ -100,7 +101,7 @@ class Sweep:
     def differ(self, left: Point, right: Point) -> bool:
         """Tell whether two points have different best designs, the swept columns aside."""
         designs = [
-            {name: value for name, value in point.answer.design.items() if name.partition("[")[0] != self.over.name}
+            {name: value for name, value in point.answer.design.items() if family_of(name) != self.over.name}
             for point in (left, right)
         ]
         for design in designs:

@@ -25,6 +25,7 @@ from cosmic_opt.feasibility.feasible_set import FeasibleSet, feasible_set
 from cosmic_opt.ir.lower import lower
 from cosmic_opt.ir.model import LoweredModel
 from cosmic_opt.psa.domain import Value
+from cosmic_opt.psa.family import family_of
 from cosmic_opt.psa.parameter_set import Constraint, DesignBatch, ParameterSet
 
 if TYPE_CHECKING:
@@ -388,7 +389,7 @@ class Problem(Changes):
         from cosmic_opt.analysis.sweep import Sweep, parse_range
 
         swept = parse_range(over)
-        is_parameter = swept.name.partition("[")[0] in self.spec.model.parameters
+        is_parameter = family_of(swept.name) in self.spec.model.parameters
 
         def bind_at(value: str) -> BoundInstance:
             changed = self.fix({swept.name: value}) if is_parameter else self.set(**{swept.name: value})
@@ -404,7 +405,7 @@ class Problem(Changes):
         """
         from cosmic_opt.analysis.breakpoints import breakpoints
 
-        family = sweep.over.name.partition("[")[0]
+        family = family_of(sweep.over.name)
         column = None
         if family in self.spec.model.parameters:
             columns = self.free(family).parameter_set.columns

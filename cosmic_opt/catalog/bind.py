@@ -23,7 +23,7 @@ from cosmic_opt.catalog.served import Serving, serving_of
 from cosmic_opt.errors import SpecError, Where, nearest
 from cosmic_opt.psa.bind import Names, bind_rule
 from cosmic_opt.psa.domain import Value
-from cosmic_opt.psa.family import Family, numbered
+from cosmic_opt.psa.family import Family, family_of, numbered
 from cosmic_opt.psa.model_file import Rule
 from cosmic_opt.psa.parameter_set import Column, Constraint, ParameterSet
 from cosmic_opt.psa.parse import parse_rule
@@ -185,7 +185,7 @@ class _Binding:
 
     def check_names(self) -> None:
         """Refuse a parameter with the name of a datum or a quantity: a rule could mean either."""
-        taken = {name.partition("[")[0] for name in self.data} | {
+        taken = {family_of(name) for name in self.data} | {
             *SIMULATED,
             *QUANTITIES,
             HOST_MEMORY,

@@ -11,6 +11,7 @@ from cosmic_opt.catalog.job_kinds import INFERENCE
 from cosmic_opt.catalog.stacks import load_accuracy, load_recipe, load_stack
 from cosmic_opt.errors import SpecError, Where
 from cosmic_opt.psa.domain import Value
+from cosmic_opt.psa.family import family_of
 from cosmic_opt.system.hardware import Device
 from cosmic_opt.workloads.framework_memory import FrameworkJob
 from cosmic_opt.workloads.language_model import LanguageModel, language_model
@@ -84,7 +85,7 @@ def refuse_decided(spec: InstanceSpec, software: str, decided: Collection[str], 
     places |= {name: parameter.where for name, parameter in spec.model.parameters.items()}
     places |= {name: Where(f"--set {name}") for name in changed}
     for name, where in places.items():
-        if name.partition("[")[0] in decided:
+        if family_of(name) in decided:
             hint = "leave it out" if spec.kind is INFERENCE else "leave it out, or leave 'stack' out"
             raise SpecError(f"{name!r} is decided by the {software} or the device", where=where, hint=hint)
 

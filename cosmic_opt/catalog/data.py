@@ -10,6 +10,7 @@ from cosmic_opt.catalog.instance_file import InstanceSpec
 from cosmic_opt.catalog.job_kinds import INFERENCE, JobKind
 from cosmic_opt.errors import SpecError, Where, nearest
 from cosmic_opt.psa.domain import Value
+from cosmic_opt.psa.family import family_of
 from cosmic_opt.system.collectives import ALGORITHMS
 from cosmic_opt.system.multidim import SCHEMES
 from cosmic_opt.system.price import SWITCH_LINKS
@@ -154,7 +155,7 @@ def check_knob(name: str, values: Sequence[Value], where: Where) -> None:
 def read_setting(name: str, text: str, spec: InstanceSpec) -> dict[str, Value]:
     """Return the data that one `--set name=value` changes (a family name sets every member)."""
     where = Where(f"--set {name}")
-    if name.partition("[")[0] in spec.model.parameters:
+    if family_of(name) in spec.model.parameters:
         raise SpecError(f"{name!r} is a parameter, not data", where=where, hint=f"use --fix {name}={text}")
     job, software = job_data(spec.kind), spec.kind.software
     if name in (*job, *SYSTEM):

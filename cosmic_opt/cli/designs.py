@@ -85,6 +85,9 @@ def enumerate_designs(
     if not written.held:
         _say_why_none(request.problem, request.output)
         return INFEASIBLE
+    if resume and limit is not None and written.held > limit:
+        held = f"{out} already held {written.held:,} designs, more than --limit {limit:,}"
+        request.output.log(f"{held}: all of them are kept, and none is added")
     token = source.token(written.rank) if written.rank < source.size else None
     if token is not None:
         request.output.log(f"to go on: --resume-after {token}")

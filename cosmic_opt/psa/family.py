@@ -75,6 +75,11 @@ def member_name(family: str, labels: tuple[str, ...]) -> str:
     return f"{family}[{','.join(labels)}]"
 
 
+def family_of(name: str) -> str:
+    """Return the parameter or datum that a column's name belongs to: "bandwidth" of "bandwidth[0]" and of itself."""
+    return name.partition("[")[0]
+
+
 def split_member(text: str) -> tuple[str, tuple[str, ...] | None]:
     """Return the family and the labels that `text` names; None for a name without an index, or not of this form."""
     match = _MEMBER.fullmatch(text.strip())

@@ -8,6 +8,7 @@ from cosmic_opt.analysis.breakpoints import Breakpoint
 from cosmic_opt.analysis.sweep import Point, Range
 from cosmic_opt.analysis.what_if import Answer, Difference, Number, moved
 from cosmic_opt.psa.domain import Value
+from cosmic_opt.psa.family import family_of
 from cosmic_opt.psa.parameter_set import ParameterSet
 from cosmic_opt.reporting.answers import value_text
 from cosmic_opt.reporting.designs import designs_keys
@@ -146,7 +147,7 @@ def sweep_keys(over: Range, points: Sequence[Point], breaks: Sequence[Breakpoint
 
 def _moved(over: Range, change: Breakpoint) -> dict[str, tuple[Value | None, Value | None]]:
     knobs = moved(change.low.answer.design, change.high.answer.design)
-    return {name: pair for name, pair in knobs.items() if over.name not in (name, name.partition("[")[0])}
+    return {name: pair for name, pair in knobs.items() if over.name not in (name, family_of(name))}
 
 
 def sweep_row(point: Point) -> tuple[str, ...]:

@@ -17,20 +17,20 @@ WIDTH = 100
 def near_keys(near: Near, objective: Objective, stop: str) -> dict[str, object]:
     """Return the object `near` of `solve --within`."""
     return {
-        "within": float(near.share),
+        "within": float(near.within),
         "limit": None if near.limit is None else objective.show(near.limit),
-        "designs": near.lower,
-        "designs_text": exact(near.lower),
-        "designs_upper": near.upper,
+        "designs": near.designs,
+        "designs_text": exact(near.designs),
+        "designs_upper": near.designs_upper,
         "exact": near.exact,
         "stop": stop,
         "parameters": [
             {
                 "name": knob.name,
-                "every_value": knob.free,
-                "values": [{"value": value, "designs": number} for value, number in knob.designs.items()],
+                "every_value": knob.every_value,
+                "values": [{"value": value, "designs": number} for value, number in knob.values.items()],
             }
-            for knob in near.knobs
+            for knob in near.parameters
         ],
         "sample": ranking_keys(near.sample, objective),
         "nodes": near.nodes,
@@ -53,16 +53,16 @@ def behind(best: int, value: int, objective: Objective) -> float:
 
 def near_text(near: Near, objective: Objective, stop: str) -> str:
     """Return how many designs are nearly optimal, what they do with each knob, and some of them side by side."""
-    share = f"{float(100 * near.share):g} %"
+    share = f"{float(100 * near.within):g} %"
     up_to = "" if near.limit is None else f" ({value_text(near.limit, objective)})"
-    number = f"{count_text(near.lower)} designs, exactly"
+    number = f"{count_text(near.designs)} designs, exactly"
     if not near.exact:
-        number = f"{count_text(near.lower)} to {count_text(near.upper)} designs ({stop})"
+        number = f"{count_text(near.designs)} to {count_text(near.designs_upper)} designs ({stop})"
     parts = [f"within {share} of the optimum{up_to}: {number}"]
-    rows = [_knob_row(knob, near) for knob in near.knobs if not knob.free]
+    rows = [_knob_row(knob, near) for knob in near.parameters if not knob.every_value]
     if rows:
         parts.append(table(("knob", "occur", "values, with their share of these designs"), rows))
-    free = [knob.name for knob in near.knobs if knob.free]
+    free = [knob.name for knob in near.parameters if knob.every_value]
     if free:
         parts.append(f"  free to choose (with some choice of the others, every value occurs): {compress(free)}")
     parts.append(f"a diverse sample:\n{ranking_text(near.sample, objective)}")
@@ -71,9 +71,9 @@ def near_text(near: Near, objective: Objective, stop: str) -> str:
 
 def _knob_row(knob: Knob, near: Near) -> tuple[str, str, str]:
     column = near.sample.designs.parameter_set.column(knob.name)
-    taken = sorted(((number, value) for value, number in knob.designs.items() if number), key=lambda pair: -pair[0])
-    shown = ", ".join(f"{knob_text(column, value)} ({_share(number, near.lower)})" for number, value in taken)
-    return knob.name, f"{len(taken)} of {len(knob.designs)}", clip(shown, WIDTH)
+    taken = sorted(((number, value) for value, number in knob.values.items() if number), key=lambda pair: -pair[0])
+    shown = ", ".join(f"{knob_text(column, value)} ({_share(number, near.designs)})" for number, value in taken)
+    return knob.name, f"{len(taken)} of {len(knob.values)}", clip(shown, WIDTH)
 
 
 def _share(part: int, whole: int) -> str:

@@ -46,12 +46,12 @@ class Knob:
     """What the designs that count do with one free column: how many take each value that the rules allow it."""
 
     name: str
-    designs: dict[Value, int]
+    values: dict[Value, int]
 
     @property
-    def free(self) -> bool:
+    def every_value(self) -> bool:
         """Whether every value occurs."""
-        return all(self.designs.values())
+        return all(self.values.values())
 
 
 @dataclass(frozen=True)
@@ -67,16 +67,17 @@ class Ranking:
 class Near:
     """The feasible designs within a share of the optimum.
 
-    At least `lower` and at most `upper` designs count, with objective values up to `limit` (None: every design that
-    can run). `knobs` and `sample` are of the designs that were counted; the sample begins with the optimum.
+    At least `designs` and at most `designs_upper` of them count, with objective values up to `limit` (None: every
+    design that can run). `parameters` and `sample` are of the designs that were counted; the sample begins with the
+    optimum. Names are those of `near` in the answer of `solve --json`.
     """
 
-    share: Fraction
+    within: Fraction
     limit: int | None
-    lower: int
-    upper: int
+    designs: int
+    designs_upper: int
     stop: Stop
-    knobs: tuple[Knob, ...]
+    parameters: tuple[Knob, ...]
     sample: Ranking
     nodes: int
     seconds: float
@@ -84,7 +85,7 @@ class Near:
     @property
     def exact(self) -> bool:
         """Whether every design that counts was counted."""
-        return self.lower == self.upper
+        return self.designs == self.designs_upper
 
 
 class NearOptima:

@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 
 from cosmic_opt.catalog.calibrated import Calibrated
 from cosmic_opt.errors import LimitError, SpecError, Where
+from cosmic_opt.psa.family import family_of
 from cosmic_opt.psa.quantity import Values
 from cosmic_opt.simulation.analytical.layout import CATEGORIES as ANALYTICAL
 from cosmic_opt.simulation.analytical.layout import NO_TIME
@@ -183,4 +184,4 @@ def _spelled(name: str, code: int) -> int | str:
 
 
 def _names_of(name: str) -> tuple[str, ...]:
-    return tuple(CATEGORIES.get(name.partition("[")[0], ()))
+    return tuple(CATEGORIES.get(family_of(name), ()))

@@ -12,6 +12,7 @@ from cosmic_opt.api import Problem
 from cosmic_opt.feasibility.feasible_set import feasible_set
 from cosmic_opt.ir.lower import lower
 from cosmic_opt.psa.domain import Value
+from cosmic_opt.psa.family import family_of
 from cosmic_opt.simulation.analytical.layout import NO_TIME
 from tests.strategies import FOCUSES, Source, brute_force, sources
 from tests.unit.search.spaces import SPACES, scorer_of
@@ -128,7 +129,7 @@ def test_every_claim_on_a_generated_problem_is_what_all_designs_say(limit: int) 
         knobs = dead_knobs(problem.instance, exhaustive_limit=limit)
         assert_proved(problem, knobs)
         assert not knobs.undecided or limit == 0
-        seen.update({name.partition("[")[0] for name in knobs.dead})
+        seen.update({family_of(name) for name in knobs.dead})
 
     check()
     assert {"scheduling_policy", "algorithm"} <= seen

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import math
+
 import numpy as np
 import pytest
 from scipy.stats import chi2
@@ -102,3 +104,27 @@ def test_a_million_of_a_space_slightly_larger_never_repeat() -> None:
     drawn = designs.sample_distinct(SAMPLES, np.random.default_rng(11)).astype(np.int64)
     assert designs.size == 1_001_000
     assert len(np.unique(drawn[:, 0] * 1000 + drawn[:, 1])) == SAMPLES
+
+
+@pytest.mark.parametrize("seed", [1, 2])
+def test_samples_beyond_2_to_the_62_are_uniform_over_regions_and_columns(seed: int) -> None:
+    """There are 112,186,277,816,662,845,432 ways: counts are Python integers, ranks are drawn word by word."""
+    designs = coins()
+    assert designs.size == math.comb(70, 35) > 2**62
+    drawn = designs.sample(20_000, np.random.default_rng(seed))
+    assert (drawn.sum(axis=1) == 35).all()
+    values = [p_value(*drawn_per_region(designs, [0, 23, 41, 69], drawn))]
+    values.append(p_value(*drawn_per_region(designs, [10, 11, 12, 13, 14], drawn)))
+    for column in range(70):
+        heads = int(drawn[:, column].sum())
+        values.append(p_value(np.array([heads, len(drawn) - heads]), np.array([1, 1])))
+    assert min(values) > LEAST / len(values)
+
+
+@pytest.mark.parametrize("seed", [3])
+def test_distinct_samples_beyond_2_to_the_62_are_uniform_over_blocks_of_ranks(seed: int) -> None:
+    designs = coins()
+    ranks = designs.rank(designs.sample_distinct(20_000, np.random.default_rng(seed)))
+    assert len(set(ranks)) == 20_000
+    blocks = np.bincount([rank * 128 // designs.size for rank in ranks], minlength=128)
+    assert p_value(blocks, np.ones(128)) > LEAST

@@ -67,9 +67,9 @@ def test_the_best_few_and_those_within_a_share_are_those_of_the_loop() -> None:
     limit = order[0][0] * 105 // 100
     within = near.within("5%")
     assert within.exact
-    assert within.lower == sum(value <= limit for value, _ in order)
-    for knob in within.knobs:
-        assert sum(knob.designs.values()) == within.lower
+    assert within.designs == sum(value <= limit for value, _ in order)
+    for knob in within.parameters:
+        assert sum(knob.values.values()) == within.designs
 
 
 def test_a_limit_on_the_step_is_enforced_and_counted() -> None:

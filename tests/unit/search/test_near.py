@@ -62,21 +62,21 @@ def near(name: str) -> NearOptima:
 
 def assert_is_brute_force(problem: Problem, found: Near, truth: Scored) -> None:
     count = truth.up_to(found.limit)
-    assert (found.lower, found.upper, found.exact, found.stop) == (count, count, True, Stop.PROVED)
+    assert (found.designs, found.designs_upper, found.exact, found.stop) == (count, count, True, Stop.PROVED)
     members = {tuple(row): value for row, value in zip(truth.codes[:count].tolist(), truth.values, strict=False)}
     sample = [tuple(row) for row in found.sample.designs.codes.tolist()]
     assert [members[code] for code in sample] == list(found.sample.values)
     assert sample[0] == tuple(truth.codes[0].tolist())
     assert len(set(sample)) == len(sample) == min(10, count)
-    for knob in found.knobs:
+    for knob in found.parameters:
         at = problem.parameter_set.positions[knob.name]
         values = problem.parameter_set.columns[at].values
         taken = {values[code]: 0 for code in range(len(values))}
         for code, number in zip(*np.unique(truth.codes[:count, at], return_counts=True), strict=True):
             taken[values[code]] = int(number)
-        assert knob.designs == {value: taken[value] for value in knob.designs}
-        assert sum(knob.designs.values()) == count
-        assert knob.free == all(taken[value] for value in knob.designs)
+        assert knob.values == {value: taken[value] for value in knob.values}
+        assert sum(knob.values.values()) == count
+        assert knob.every_value == all(taken[value] for value in knob.values)
 
 
 def assert_is_first(ranking: Ranking, truth: Scored, number: int) -> None:
@@ -157,7 +157,7 @@ def test_many_generated_problems_are_counted_and_ranked_as_by_brute_force(case: 
 
 def test_everything_that_can_run_is_within_a_billion_percent() -> None:
     outcome = LLAMA.solve()
-    assert LLAMA.near(outcome).within("1e9%").lower == LLAMA.count().value == 968
+    assert LLAMA.near(outcome).within("1e9%").designs == LLAMA.count().value == 968
 
 
 def test_throughput_within_a_share_is_at_most_that_much_less() -> None:
@@ -165,9 +165,9 @@ def test_throughput_within_a_share_is_at_most_that_much_less() -> None:
     around = problem.near(problem.solve())
     found, truth = around.within("10%"), brute_force(problem)
     slowest = Fraction(truth.values[0]) / Fraction(9, 10)
-    assert found.lower == sum(value <= slowest for value in truth.values)
+    assert found.designs == sum(value <= slowest for value in truth.values)
     assert around.within("100%").limit is None
-    assert around.within("100%").lower == len(truth.values)
+    assert around.within("100%").designs == len(truth.values)
 
 
 @pytest.mark.parametrize("number", [1, 2, 5, 30, 62, 75, 1000])
@@ -185,7 +185,7 @@ def test_a_longer_list_of_a_shipped_problem_begins_with_a_shorter_one() -> None:
     around = problem.near(outcome)
     long, short = around.top(5000), around.top(20)
     assert list(long.values) == sorted(long.values)
-    assert long.values.count(outcome.value or 0) == around.within("0%").lower
+    assert long.values.count(outcome.value or 0) == around.within("0%").designs
     assert long.designs.codes[0].tolist() == outcome.design.codes[0].tolist()
     assert short.designs.codes.tolist() == long.designs.codes[:20].tolist()
 
@@ -202,9 +202,9 @@ def test_the_count_of_a_shipped_problem_agrees_with_random_designs_of_its_best_r
     hits = scorer_of(problem).score(batch, strict=False).values <= found.limit
     inside = near_by.near(near_by.solve()).within(Fraction(found.limit, outcome.value or 1) - 1)
     assert inside.limit == found.limit
-    expected = inside.lower / near_by.feasible.size
+    expected = inside.designs / near_by.feasible.size
     assert abs(hits.mean() - expected) <= 5 * (expected * (1 - expected) / len(batch)) ** 0.5 + 1e-4
-    assert inside.lower <= found.lower
+    assert inside.designs <= found.designs
 
 
 @pytest.mark.parametrize("nodes", [1, 2, 7, 40, 300])
@@ -212,9 +212,9 @@ def test_the_count_of_a_shipped_problem_agrees_with_random_designs_of_its_best_r
 def test_limits_of_an_interrupted_count_enclose_the_count(name: str, nodes: int) -> None:
     found = near(name).within("20%", budget=Budget(evaluations=nodes))
     count = scored(name).up_to(found.limit)
-    assert found.lower <= count <= found.upper
+    assert found.designs <= count <= found.designs_upper
     assert found.exact == (found.stop is Stop.PROVED)
-    assert all(sum(knob.designs.values()) == found.lower for knob in found.knobs)
+    assert all(sum(knob.values.values()) == found.designs for knob in found.parameters)
     assert found.sample.values[0] == scored(name).values[0]
 
 
@@ -223,7 +223,7 @@ def test_without_time_the_best_design_is_still_known(monkeypatch: pytest.MonkeyP
     around = near("a limit on the step")
     found, first = around.within("20%", budget=Budget(seconds=0)), around.top(300, budget=Budget(seconds=0))
     assert (found.stop, found.exact) == (Stop.TIME, False)
-    assert found.lower <= scored("a limit on the step").up_to(found.limit) <= found.upper
+    assert found.designs <= scored("a limit on the step").up_to(found.limit) <= found.designs_upper
     truth = scored("a limit on the step")
     assert first.stop is Stop.TIME
     assert list(first.values) == truth.values[: len(first.values)]
@@ -236,7 +236,11 @@ def test_small_calls_and_chunks_count_the_same(name: str, monkeypatch: pytest.Mo
     monkeypatch.setattr(census, "CALL_NODES", 1)
     monkeypatch.setattr(census, "CHUNK", 3)
     again = near(name).within("20%")
-    assert (again.lower, again.upper, again.knobs) == (whole.lower, whole.upper, whole.knobs)
+    assert (again.designs, again.designs_upper, again.parameters) == (
+        whole.designs,
+        whole.designs_upper,
+        whole.parameters,
+    )
     assert again.sample.values == whole.sample.values
     assert again.nodes >= whole.nodes
 
@@ -252,7 +256,7 @@ def test_the_designs_of_all_ranks_are_all_designs() -> None:
 def test_a_sample_is_as_far_apart_as_a_greedy_choice_over_all_designs() -> None:
     name = "a limit on the step"
     found = near(name).within("2%", sample=6)
-    everything = scored(name).codes[: found.lower]
+    everything = scored(name).codes[: found.designs]
     chosen = [everything[0]]
     for _ in range(5):
         distances = np.min([(everything != code).sum(axis=1) for code in chosen], axis=0)
