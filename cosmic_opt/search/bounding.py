@@ -25,7 +25,8 @@ Item = TypeVar("Item")
 Result = TypeVar("Result")
 
 BLOCK = 8192
-"""Regions made, bounded and mostly forgotten at a time."""
+"""Regions made, bounded and mostly forgotten at a time, and more of them where there would be many blocks."""
+MOST_BLOCKS, LARGEST_BLOCK = 256, 1 << 17
 NO_LIMIT = 2**62
 
 
@@ -182,7 +183,7 @@ class Bounding:
     ) -> tuple[IntArray, int | None]:
         """Return the kinds that may hold a design as good as `best`, and the least bound of others within the limit."""
         amounts, others = np.zeros(0, dtype=np.int64), list[int]()
-        for bound in (self._silent, self._blocking):
+        for bound in (self.silent, self.blocking):
             ticks, amounts = bound(kinds, amounts)
             values = self.objective.values(ticks, amounts)
             obeying = ticks <= limit_ticks
@@ -191,14 +192,14 @@ class Bounding:
             kinds, amounts = kinds[obeying & better], amounts[obeying & better]
         return kinds, min(others, default=None)
 
-    def _silent(self, kinds: IntArray, _: IntArray) -> tuple[IntArray, IntArray]:
+    def silent(self, kinds: IntArray, _: IntArray) -> tuple[IntArray, IntArray]:
         """Return the step without communication and the least amount of each kind."""
         arrays = self.arrays(self.space.regions.take(kinds).codes)
         ticks, amounts = np.zeros(len(kinds), dtype=np.int64), np.zeros(len(kinds), dtype=np.int64)
         kernel.silent_bounds(self.options, arrays, ticks, amounts)
         return ticks, amounts
 
-    def _blocking(self, kinds: IntArray, amounts: IntArray) -> tuple[IntArray, IntArray]:
+    def blocking(self, kinds: IntArray, amounts: IntArray) -> tuple[IntArray, IntArray]:
         """Return the step without traffic that may overlap, at best, and the amount of each kind."""
         places, most_chunks = self._representatives
         numbers = (kinds[:, np.newaxis] + places).reshape(-1)
@@ -224,8 +225,9 @@ class Bounding:
     @property
     def block_size(self) -> int:
         """Regions of a block: whole kinds that compute alike."""
-        alike = self.space.regions.alike
-        return max(1, BLOCK // alike) * alike
+        regions = self.space.regions
+        size = min(max(BLOCK, regions.count // MOST_BLOCKS), LARGEST_BLOCK)
+        return max(1, size // regions.alike) * regions.alike
 
     def prepare(self) -> None:
         """Make what is made once, before threads ask for it."""
