@@ -105,13 +105,14 @@ def optimise(
     question = _pose(instance, term, expression, where, maximise=maximise)
     model, objective = question.model, question.objective
     chosen = backend or load_solver(choose_solver(model, objective))
-    question.refuse_above(chosen.table_rows, f"are read by {chosen.name}")
     parameter_set = instance.parameter_set
     known = codes_of(parameter_set, (*start, instance.baseline))
     first = None if model.infeasible else best_start(model, objective, question.candidates(known, seed))
     limits = Limits(seconds=time_limit_s)
-    proved = None if first is None else proved_start(model, objective, first)
-    result = proved or chosen.solve(model, objective, limits=limits, start=first)
+    result = None if first is None else proved_start(model, objective, first)
+    if result is None:
+        question.refuse_above(chosen.table_rows, f"are read by {chosen.name}")
+        result = chosen.solve(model, objective, limits=limits, start=first)
     codes = result.codes
     if result.status is SolveStatus.OPTIMAL and result.value is not None:
         codes = least_code(chosen, model, objective, result.value, codes, limits=limits)

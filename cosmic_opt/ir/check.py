@@ -66,6 +66,8 @@ def check(model: LoweredModel, designs: Codes) -> BoolArray:
 
 def recheck(model: LoweredModel, parameter_set: ParameterSet, designs: Codes, engine: str) -> None:
     """Raise EngineDisagreement unless every design satisfies both the lowered model and the declared rules."""
+    if not len(designs):
+        return
     bad = ~check(model, designs)
     if not bad.any():
         bad = ~feasible(parameter_set.batch(designs))

@@ -307,6 +307,8 @@ def test_too_many_combinations_are_refused_before_anything_is_simulated() -> Non
 def test_more_rows_than_an_engine_takes_are_refused_by_name(solver: str, monkeypatch: pytest.MonkeyPatch) -> None:
     backend = module.load_solver(solver)
     monkeypatch.setattr(type(backend), "table_rows", 241)
+    assert BANDWIDTHS.optimise("step_time", solver=solver).table_rows == 242, "proved without the engine"
+    without_starts(monkeypatch)
     with pytest.raises(LimitError, match=f"in 242 combinations; up to 241 are read by {solver}"):
         BANDWIDTHS.optimise("step_time", solver=solver)
     within = BANDWIDTHS.require(f"step_time <= {quantile(score(BANDWIDTHS), 0.9)} ps")
@@ -403,6 +405,14 @@ def test_a_diagram_that_outgrows_memory_leaves_a_run_without_a_sample(
     assert optimum.bound <= 911_360
     proved = problem.optimise("network_cost", solver=solver)
     assert (proved.status, proved.value, proved.start) == (SolveStatus.OPTIMAL, 911_360, None)
+
+
+def test_no_design_in_time_is_an_answer_where_rules_read_whole_columns(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The rule on orders that repeat each other evaluates stacks of columns: there must be a design to look at."""
+    without_starts(monkeypatch)
+    problem = Problem.load("calculon/gpt3-175b-h100-1024")
+    optimum = problem.optimise("memory_per_npu", solver="milp", time_limit_s=1e-9)
+    assert (optimum.status, len(optimum.design)) == (SolveStatus.UNKNOWN, 0)
 
 
 def test_the_sample_depends_on_the_seed_and_the_answer_does_not() -> None:

@@ -131,6 +131,19 @@ def test_a_failure_while_enumerating_keeps_what_can_go_on(tmp_path: Path, monkey
     assert len(out.read_text().splitlines()) == 969
 
 
+def test_resuming_with_a_limit_below_what_is_there_says_so_and_keeps_it(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    out = tmp_path / "a.csv"
+    with monkeypatch.context() as patch:
+        patch.setattr(files.os, "fsync", full)
+        assert run("enumerate", LLAMA, "--out", str(out), "--limit", "500").code == 2
+    done = run("enumerate", LLAMA, "--out", str(out), "--resume", "--limit", "100")
+    assert done.code == 0
+    assert f"{out} already held 500 designs, more than --limit 100: all of them are kept, and none is added" in done.err
+    assert len(out.read_text().splitlines()) == 501
+
+
 @pytest.mark.parametrize("name", ["a.txt", "a", "a.parquett", "a.json", ".csv.gz", "nowhere/a.csv", ""])
 def test_a_target_that_cannot_be_is_refused_before_any_work(name: str, tmp_path: Path) -> None:
     done = run("enumerate", LLAMA, "--out", str(tmp_path / name))

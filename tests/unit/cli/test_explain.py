@@ -167,3 +167,18 @@ def test_every_json_key_is_in_the_guide() -> None:
         assert f"`{key}`" in text, key
     for item in (slow["relaxations"][0], bad["violations"][0], bad["nearest"][0]):
         assert all(re.search(rf"\b{key}\b", text) for key in item)
+
+
+@pytest.mark.parametrize("text", ["", "  \n", "# nothing yet\n"], ids=["empty", "blank", "a comment"])
+@pytest.mark.parametrize("command", [("explain", "--design"), ("optimise", "--minimise", "tp", "--start")])
+def test_a_design_file_without_a_design_gets_a_hint_about_designs(
+    command: tuple[str, ...], text: str, tmp_path: Path
+) -> None:
+    file = tmp_path / "design.yaml"
+    file.write_text(text)
+    name, *options = command
+    for source, stdin in ((str(file), ""), ("-", text)):
+        done = run(name, LLAMA, *options, source, stdin=stdin)
+        assert (done.code, done.out) == (2, "")
+        assert "is empty" in done.err
+        assert "hint: a design gives parameters their values, {dp: 64, tp: 8}" in done.err

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import pytest
 
 from tests.unit.cli.running import run
@@ -82,3 +84,98 @@ def test_a_space_too_large_for_the_milp_solver_to_list_ends_with_four_at_once() 
     done = run("count", SYSTEM2, "--solver", "milp")
     assert done.code == 4
     assert "more than 500 designs" in done.err
+
+
+# --- under the simulator --------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("solver", ["exhaustive", "cp_sat", "milp"])
+def test_the_least_memory_within_a_step_is_that_of_the_front(solver: str) -> None:
+    points = run("pareto", LLAMA, "--objectives", "step_time,memory_per_npu", "--json").keys["points"]
+    middle = points[len(points) // 2]
+    rule = f"step_time <= {middle['step_time_s']:.12f} s"
+    keys = run("optimise", LLAMA, "--minimise", "memory_per_npu", "--require", rule, "--solver", solver, "--json").keys
+    assert (keys["status"], keys["objective"]["value"]) == ("optimal", middle["memory_per_npu"])
+    assert 0 < keys["table_rows"] < 968
+
+
+def test_a_step_is_shown_with_its_picoseconds_and_its_table() -> None:
+    done = run("optimise", LLAMA, "--minimise", "step_time")
+    fastest = run("solve", LLAMA, "--quiet", "--json").keys["metrics"]["step_time_s"]
+    assert done.code == 0
+    assert f"({round(fastest * 10**12):,} ps), proved optimal" in done.out
+    assert "with what is simulated as a table of 968 rows" in done.out
+
+
+def test_a_throughput_is_a_number_with_its_unit() -> None:
+    done = run("optimise", LLAMA, "--maximise", "throughput")
+    keys = run("optimise", LLAMA, "--maximise", "throughput", "--json").keys
+    best = run("solve", LLAMA, "--objective", "throughput", "--quiet", "--json").keys["objective"]["value"]
+    assert keys["objective"]["value"] == keys["bound"] == pytest.approx(best, rel=1e-12)
+    assert f"maximise throughput: {best:.6g} sequences/s, proved optimal" in done.out
+
+
+def test_a_step_that_no_design_reaches_names_the_rule_and_ends_with_three() -> None:
+    done = run("optimise", LLAMA, "--minimise", "memory_per_npu", "--require", "step_time <= 1 ms", "--json")
+    assert (done.code, done.keys["status"], done.keys["bound"]) == (3, "infeasible", None)
+    assert [rule["constraint"] for rule in done.keys["conflict"]] == ["required"]
+
+
+def test_too_large_a_table_ends_with_four_and_names_columns_to_fix() -> None:
+    done = run("optimise", SYSTEM2, "--minimise", "total_bandwidth", "--require", "step_time <= 460 s")
+    assert (done.code, done.out) == (4, "")
+    assert "in 5,432,942,592,000 combinations; up to 1,000,000 are simulated" in done.err
+    assert "hint: fix some of them: bandwidth[0] (11 values)" in done.err
+
+
+# --- a start --------------------------------------------------------------------------------------------------
+
+
+def test_a_start_is_read_from_an_answer_and_is_never_lost(tmp_path: Path) -> None:
+    best = run("optimise", SYSTEM2, "--minimise", "network_cost", "--json")
+    (tmp_path / "best.json").write_text(best.out)
+    short = ("optimise", SYSTEM2, "--minimise", "network_cost", "--solver", "milp", "--time-limit", "1 ns", "--json")
+    without = run(*short).keys
+    keys = run(*short, "--start", str(tmp_path / "best.json")).keys
+    assert without["start"] > keys["start"] == keys["objective"]["value"] == best.keys["objective"]["value"]
+    assert run(*short, "--start", "-", stdin=best.out).keys["start"] == keys["start"]
+
+
+@pytest.mark.parametrize(
+    ("design", "rules", "said"),
+    [
+        ("{tp: 8, dp: 64}", ("--require", "tp <= 4"), "passed over: it breaks the rule required: tp <= 4"),
+        ("{tp: 8}", ("--fix", "dp=64"), "passed over: it breaks the rule world_size"),
+        (
+            "{bandwidth: [50 GB/s, 50 GB/s, 50 GB/s, 51 GB/s]}",
+            (),
+            "passed over: bandwidth[3] = 51 GB/s is not free here",
+        ),
+    ],
+)
+def test_a_start_that_is_not_allowed_is_passed_over_and_said(design: str, rules: tuple[str, ...], said: str) -> None:
+    done = run("optimise", SYSTEM2, "--minimise", "total_bandwidth", *rules, "--start", "-", stdin=design)
+    assert (done.code, said in done.err) == (0, True), done.err
+
+
+@pytest.mark.parametrize(
+    ("design", "message"),
+    [
+        ("{tq: 8}", "unknown parameter 'tq'"),
+        ("[1, 2]", "expected 'key: value' lines"),
+        ("{tp: .nan}", "tp"),
+        ("{tp: 8 GB}", "tp"),
+        ("{tp: 8, tp: 8}", "tp"),
+        ("{'bandwidth[9]': 50 GB/s}", "bandwidth[9] does not exist"),
+        ("tp: [", "not YAML"),
+    ],
+)
+def test_a_start_that_is_no_design_ends_with_two(design: str, message: str) -> None:
+    done = run("optimise", SYSTEM2, "--minimise", "tp", "--start", "-", stdin=design)
+    assert (done.code, done.out) == (2, "")
+    assert message in done.err
+
+
+def test_a_start_that_is_no_file_ends_with_two() -> None:
+    done = run("optimise", SYSTEM2, "--minimise", "tp", "--start", "nowhere.json")
+    assert (done.code, "--start" in done.err) == (2, True)
