@@ -123,8 +123,9 @@ def optimise(
     value, bound, first_value = (question.shown(number) for number in (result.value, result.bound, began))
     question.recheck_simulated(design, value)
     rows = None if question.table is None else len(question.table)
+    named = term.name if isinstance(term, Simulated) else expression
     name, status, stop = chosen.name, result.status, result.stop
-    return Optimum(expression, maximise, term.unit, name, status, stop, design, value, bound, first_value, rows)
+    return Optimum(named, maximise, term.unit, name, status, stop, design, value, bound, first_value, rows)
 
 
 @dataclass(frozen=True)

@@ -75,7 +75,7 @@ def _proof(optimum: Optimum) -> str:
 def _value_text(optimum: Optimum, value: int | Fraction) -> str:
     """Return the value or the bound; a fraction is a rate."""
     if isinstance(value, Fraction):
-        return f"{float(value):.6g} {objective_of(optimum.expression.strip(), optimum.design.parameter_set).unit}"
+        return f"{float(value):.6g} {objective_of(optimum.expression, optimum.design.parameter_set).unit}"
     return amount_text(value, optimum.unit)
 
 

@@ -113,6 +113,7 @@ def test_a_throughput_is_a_number_with_its_unit() -> None:
     best = run("solve", LLAMA, "--objective", "throughput", "--quiet", "--json").keys["objective"]["value"]
     assert keys["objective"]["value"] == keys["bound"] == pytest.approx(best, rel=1e-12)
     assert f"maximise throughput: {best:.6g} sequences/s, proved optimal" in done.out
+    assert run("optimise", LLAMA, "--maximise", " (throughput)").out.splitlines()[1] == done.out.splitlines()[1]
 
 
 def test_a_step_that_no_design_reaches_names_the_rule_and_ends_with_three() -> None:
