@@ -17,7 +17,6 @@ CASES = (
     ("cosmic/gpt3-175b-system3", "network_cost", False),
     ("cosmic/gpt3-175b-system2", HEADROOM, True),
     ("cosmic/placement-gpt3-175b-system2", HEADROOM, True),
-    ("calculon/gpt3-175b-h100-1024", "memory_per_npu", False),
     ("qwen3-235b-a22b/h100-256", "memory_per_npu", False),
 )
 LIMITS_S = (0.1, None)
