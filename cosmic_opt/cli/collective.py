@@ -77,7 +77,7 @@ def collective(
     multidim = word(multidim, SCHEMES if profile == "link" else MULTIDIM, "--multidim")
     if policy is not None and multidim != THEMIS:
         raise SpecError("only themis serves by a policy", where=Where("--scheduling-policy"), hint="--multidim themis")
-    order = word(policy or POLICIES[0], POLICIES, "--scheduling-policy")
+    order = word(POLICIES[0] if policy is None else policy, POLICIES, "--scheduling-policy")
     algorithms = _algorithms(algorithm, network, profile)
     if profile == "link":
         _refuse_large(network, algorithms)

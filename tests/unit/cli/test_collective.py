@@ -176,6 +176,7 @@ def test_themis_and_its_policy_are_refused_where_they_mean_nothing() -> None:
         (("--multidim", "themis", "--scheduling-policy", "smallest"), "smallest_first"),
         (("--multidim", "themis", "--collective", "all_to_all"), "does not schedule"),
         (("--multidim", "themsi"), "themis"),
+        (("--multidim", "themis", "--scheduling-policy", ""), "not known here"),
     ):
         done = collective(*more)
         assert done.code == 2
