@@ -1,6 +1,6 @@
-"""What a start is worth to `optimise`: value and gap, or seconds to the proof, at two limits. Usage: benchmarks/optimise_starts.py
+"""What a start is worth to `optimise`: value and gap, or seconds to the proof, at two limits.
 
-The problems are those whose start is not proved optimal at once (its value differs from the best of each column).
+Usage: python benchmarks/optimise_starts.py
 """
 
 from __future__ import annotations
