@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Mapping
 
-from cosmic_opt.errors import SpecError
+from cosmic_opt.errors import SpecError, Where
 from cosmic_opt.interop.astra_sim import COLLECTIVES, IMPLEMENTATIONS, MULTIDIM, TOPOLOGIES
 from cosmic_opt.psa.domain import Value
 from cosmic_opt.simulation.replay.machine import ReplayMachine
@@ -28,12 +28,19 @@ def machine_of(design: Mapping[str, Value], dimensions: int, npu: Npu) -> Replay
     """Return the machine of a design (a value per column and datum) without its dimensions of one NPU.
 
     Raises:
-        SpecError: one NPU in all, which ASTRA-sim cannot run.
+        SpecError: one NPU in all, an algorithm or an order of dimensions that ASTRA-sim does not have.
     """
     dims = [dim for dim in range(dimensions) if int(design[f"npus_per_dim[{dim}]"]) >= LEAST_NPUS]
     if not dims:
         raise SpecError("ASTRA-sim has no machine of one NPU", hint="export a design of two NPUs or more")
-    algorithms = tuple(ALGORITHMS[str(design[f"algorithm[{dim}]"])] for dim in dims)
+    multidim = str(design["multidim"])
+    own = {f"algorithm[{dim}]": str(design[f"algorithm[{dim}]"]) for dim in dims}
+    known = {**dict.fromkeys(own, tuple(ALGORITHMS)), "multidim": tuple(MULTIDIM.values())}
+    for key, name in {**own, "multidim": multidim}.items():
+        if name not in known[key]:
+            hint = f"export a design with one of {', '.join(known[key])}"
+            raise SpecError(f"ASTRA-sim has no {name!r}", where=Where(key=key), hint=hint)
+    algorithms = tuple(ALGORITHMS[name] for name in own.values())
     return ReplayMachine(
         topologies=tuple(str(design[f"topology[{dim}]"]) for dim in dims),
         npus_per_dim=tuple(int(design[f"npus_per_dim[{dim}]"]) for dim in dims),
@@ -41,7 +48,7 @@ def machine_of(design: Mapping[str, Value], dimensions: int, npu: Npu) -> Replay
         latency_ns=tuple(int(design[f"latency[{dim}]"]) / TICKS_PER_NS for dim in dims),
         algorithms=dict.fromkeys(COLLECTIVES, algorithms),
         chunks=int(design["chunks"]),
-        multidim=str(design["multidim"]),
+        multidim=multidim,
         endpoint_delay_ns=ENDPOINT_DELAY_NS,
         memory_gb_per_s=npu.memory_bytes_per_s / 1e9,
         peak_tflops=npu.peak_flop_per_s / 1e12,

@@ -62,7 +62,7 @@ def event_report(instance: BoundInstance, design: DesignBatch, *, with_trace: bo
     """Return the score of one feasible design by events.
 
     Raises:
-        SpecError: a design that the event simulator does not run (interleaved stages).
+        SpecError: the instance names a software stack, so there are no events.
         InfeasibleError: the simulators cannot run it.
         LimitError: its step takes longer than the simulator's clock can hold.
     """

@@ -11,6 +11,7 @@ import pytest
 from cosmic_opt.errors import InfeasibleError, LimitError, SpecError
 from cosmic_opt.interop import chakra, export, export_trace
 from cosmic_opt.interop.export import Exported, astra_sim_run, export_astra_sim
+from cosmic_opt.interop.export_files import machine_of
 from cosmic_opt.interop.export_readme import COMMAND
 from cosmic_opt.simulation.replay import Kind, Operation, TraceWorkload, replay
 from tests.unit.cli.running import run
@@ -190,6 +191,15 @@ def test_a_file_in_the_way_is_refused(tmp_path: Path) -> None:
         export_astra_sim(made, tmp_path / "small.yaml" / "run", {})
     with pytest.raises(SpecError, match="something here already"):
         export_astra_sim(made, tmp_path / "small.yaml", {})
+
+
+@pytest.mark.parametrize(("key", "value"), [("multidim", "themis"), ("algorithm[1]", "in_network")])
+def test_what_astra_sim_does_not_have_is_named(tmp_path: Path, key: str, value: str) -> None:
+    made = problem(tmp_path)
+    instance = made.instance
+    point = {**instance.data, **instance.job, **next(made.baseline().points()), key: value}
+    with pytest.raises(SpecError, match=f"no '{value}'"):
+        machine_of(point, instance.dimensions, instance.npu)
 
 
 def test_a_failed_export_leaves_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
