@@ -14,6 +14,7 @@ from cosmic_opt.simulation.calibrated.predict import Prediction
 from cosmic_opt.simulation.calibrated.serving_predict import ServingPrediction
 from cosmic_opt.units import Unit, show, show_seconds
 from cosmic_opt.workloads.memory import MemoryBreakdown
+from cosmic_opt.workloads.quantities import HOST_MEMORY
 from cosmic_opt.workloads.serving_quantities import ServingMemory
 
 COSMIC_MEMORY = "memory_per_npu_cosmic"
@@ -147,7 +148,7 @@ def _breakdown(report: Report) -> str:
 
 
 def _memory(report: Report, memory: MemoryBreakdown, instance: BoundInstance) -> str:
-    """Return the faithful footprint part by part; COSMIC's own beside it where a rule speaks of that."""
+    """Return the faithful footprint part by part; COSMIC's own where a rule speaks of it, and host memory."""
     need, capacity = _metric(report, "memory_bytes"), _metric(report, "memory_capacity_bytes")
     amounts = {part: int(getattr(memory, f"{part}_bytes")[0]) for part in MEMORY_PARTS}
     rows = [(part, show(amount, Unit.BYTES), "") for part, amount in amounts.items() if amount]
@@ -155,6 +156,9 @@ def _memory(report: Report, memory: MemoryBreakdown, instance: BoundInstance) ->
     own = report.quantities.get(COSMIC_MEMORY)
     if own is not None and any(COSMIC_MEMORY in rule.text for rule in instance.parameter_set.constraints):
         rows.append(("COSMIC's own formula", show(own, Unit.BYTES), _headroom(own, capacity)))
+    host = report.quantities.get(HOST_MEMORY)
+    if host:
+        rows.append(("in host memory", show(host, Unit.BYTES), _headroom(host, int(instance.data["host_capacity"]))))
     stage = int(memory.worst_stage[0])
     return table((f"memory of one NPU, stage {stage}", "bytes", "of its capacity"), rows, right=(1,))
 

@@ -10,13 +10,15 @@ from cosmic_opt.search.feasible_space import FeasibleSpace
 from cosmic_opt.search.weighted_paths import Codes
 
 CHAINS = 8
+START = 64
+"""Uniform designs at first; the chains go on from the best of them. Uniform designs differ by factors of a hundred."""
 COLUMNS = 1.5
 """Columns a move changes, on average."""
-HOT = 0.05
-"""Temperature at the start: a design worse by 5 % is taken with probability 1/e."""
+HOT = 0.02
+"""Temperature at the start: a design worse by 2 % is taken with probability 1/e."""
 HALF_AFTER = 128
 """Evaluations after which the temperature is half of that; it goes on falling as 1 / evaluations."""
-RENEWAL = 512
+RENEWAL = 64
 """Evaluations between renewals: the worse half of the chains goes on from where the better half is."""
 
 
@@ -31,29 +33,41 @@ class Annealing:
         self.rng = rng
         self.at = space.sample(CHAINS, rng)
         self.level = np.full(CHAINS, np.inf)
+        self.starting = True
         self.told = 0
         self.asked: DesignBatch | None = None
         self.asked_of = np.zeros(0, dtype=np.int64)
 
     def ask(self, count: int) -> DesignBatch:
-        """Return a start for each chain that has none yet, and moves of the others, in turn."""
-        self.asked_of = (self.told + np.arange(count)) % CHAINS
-        batch = self.at.take(self.asked_of)
-        started = np.isfinite(self.level[self.asked_of])
-        codes = self.space.sample(count, self.rng).codes
-        codes[started] = self.space.move(batch.take(started), COLUMNS, self.rng).codes
-        self.asked = self.space.parameter_set.batch(codes)
+        """Return uniform designs until the chains have a start, then moves of the chains, in turn."""
+        if self.starting:
+            self.asked = self.space.sample(count, self.rng)
+        else:
+            self.asked_of = (self.told + np.arange(count)) % CHAINS
+            self.asked = self.space.move(self.at.take(self.asked_of), COLUMNS, self.rng)
         return self.asked
 
     def tell(self, batch: DesignBatch, scores: Scores) -> None:
         """Take better designs, and worse ones by chance, in the order they were asked for; see `_adopt` for others."""
         levels = np.where(np.isfinite(scores), np.log(np.maximum(scores, np.finfo(float).tiny)), np.inf)
         codes = self.at.codes.copy()
-        if batch is self.asked:
+        own = batch is self.asked
+        if own and not self.starting:
             self._step(codes, batch, levels)
         else:
             self._adopt(codes, batch, levels)
+        if own and self.starting:
+            self.told += len(batch)
+            self._start(codes)
         self.at = self.space.parameter_set.batch(codes)
+
+    def _start(self, codes: Codes) -> None:
+        """Begin to move once enough was drawn and some design counts; a chain without one goes on from the best."""
+        if self.told >= START and np.isfinite(self.level).any():
+            self.starting = False
+            without = ~np.isfinite(self.level)
+            best = int(self.level.argmin())
+            self.level[without], codes[without] = self.level[best], codes[best]
 
     def _step(self, codes: Codes, batch: DesignBatch, levels: Scores) -> None:
         dice = np.log(self.rng.random(len(batch)))

@@ -13,6 +13,7 @@ from cosmic_opt.ir.lower import lower
 from cosmic_opt.psa.evaluate import feasible
 from cosmic_opt.psa.parameter_set import Codes, DesignBatch
 from cosmic_opt.search.agents import AGENTS, find_agent
+from cosmic_opt.search.agents.annealing import CHAINS, START, Annealing
 from cosmic_opt.search.agents.ant_colony import AntColony
 from cosmic_opt.search.agents.archive import Archive
 from cosmic_opt.search.feasible_space import FeasibleSpace, raw_grid
@@ -113,6 +114,29 @@ def test_an_agent_on_one_design_asks_for_it(name: str) -> None:
     problem = WORKLOAD.fix(dp=32, sp=8, tp=4, pp=1, weight_sharded=1)
     codes = asked(name, space_of(problem), rounds=4, size=10)
     assert (codes == codes[0]).all()
+
+
+def test_annealing_goes_on_from_the_best_of_the_first_draws() -> None:
+    agent = Annealing(space_of(), np.random.default_rng(3))
+    drawn = []
+    while agent.starting:
+        batch = agent.ask(CHAINS)
+        drawn += distance_to_zero(batch).tolist()
+        agent.tell(batch, distance_to_zero(batch))
+    assert len(drawn) == START
+    assert sorted(distance_to_zero(agent.at).tolist()) == sorted(drawn)[:CHAINS]
+
+
+def test_annealing_draws_on_until_a_design_counts_and_then_moves_every_chain_from_it() -> None:
+    agent = Annealing(space_of(), np.random.default_rng(3))
+    for _ in range(20):
+        batch = agent.ask(CHAINS)
+        agent.tell(batch, np.full(CHAINS, np.inf))
+    assert agent.starting
+    batch = agent.ask(CHAINS)
+    agent.tell(batch, np.where(np.arange(CHAINS) == 2, 5.0, np.inf))
+    assert not agent.starting
+    assert (agent.at.codes == batch.codes[2]).all()
 
 
 @pytest.mark.parametrize(
