@@ -14,7 +14,9 @@ LLAMA = "llama3-405b/h100-16k"
 
 
 OFTEN = [
-    name for name in instance_names() if not any(part in name for part in ("b200", "h200", "system2", "a100-1024"))
+    name
+    for name in instance_names()
+    if not any(part in name for part in ("b200", "h200", "system2", "a100-1024", "calculon"))
 ]
 SELDOM = [pytest.param(name, marks=pytest.mark.slow) for name in instance_names() if name not in OFTEN]
 
