@@ -19,7 +19,7 @@ LOGIT_BYTES = 6
 """A logit in 16 bits and its gradient in fp32 (Korthikanti 2022, section 4.3)."""
 ELEMENTWISE_SHARE = 0.4
 """Share of kept activations that cheap kernels can produce again: norm and activation outputs."""
-CLAMPED_GATE_BYTES = 8
+CLAMPED_GATE_KEPT_BYTES = 8
 """What a clamped gate, a chain of separate kernels, keeps beyond a fused one: clamped gate, sigmoid, their product and
 the shifted branch, in 16 bits."""
 WORKSPACE_BYTES = 4e9
@@ -101,7 +101,7 @@ def layer_activation_bytes(job: FootprintJob, designs: TrainingDesigns, operand_
     """Return bytes one layer keeps per micro-batch without recompute.
 
     Inputs of norms and maps are whole on each tp rank without sequence parallelism; queries, keys, values and the
-    MLP's branches are split. Unfused attention keeps its scores: 5 a s / h per token with dropout (Korthikanti 2022).
+    MLP's branches are split. Unfused attention keeps its scores, too (`score_bytes`).
     A recipe that casts the operands of maps keeps them cast, in `operand_bytes` per element (Transformer Engine); the
     output of attention twice then, since its own backward reads 16 bits.
     """
@@ -115,11 +115,21 @@ def layer_activation_bytes(job: FootprintJob, designs: TrainingDesigns, operand_
         copies = experts.top_k * designs.capacity
         ffn = copies * experts.ffn + experts.shared * experts.ffn
         inside = inside + (2 + operand_bytes) * copies * model.hidden
-    chain = CLAMPED_GATE_BYTES if model.clamped_gate else 0
+    chain = CLAMPED_GATE_KEPT_BYTES if model.clamped_gate else 0
     inside = inside + ffn * (2 * (2 if model.gated_mlp else 1) + chain + operand_bytes)
-    if job.stack.attention.kind == "unfused":
-        inside = inside + (5 if model.dropout else 2) * model.heads * job.sequence
-    return np.asarray(designs.tokens(job) * (whole / _split(job, designs) + inside / designs.tp))
+    kept = designs.tokens(job) * (whole / _split(job, designs) + inside / designs.tp)
+    return np.asarray(kept + score_bytes(job, designs))
+
+
+def score_bytes(job: FootprintJob, designs: TrainingDesigns) -> FloatArray:
+    """Return bytes of kept attention scores of one layer and micro-batch; 0 for a flash kernel.
+
+    The softmax in 16 bits, with dropout also its output in 16 bits and a mask of one byte (Korthikanti 2022, 4.1).
+    """
+    if job.stack.attention.kind != "unfused":
+        return np.zeros_like(designs.tp)
+    each = 5 if job.model.dropout else 2
+    return np.asarray(designs.tokens(job) * each * job.model.heads * job.sequence / designs.tp)
 
 
 def footprint(job: FootprintJob, designs: TrainingDesigns, operand_bytes: float = 2.0) -> Footprint:
@@ -144,10 +154,7 @@ def _kept_bytes(job: FootprintJob, designs: TrainingDesigns, operand_bytes: floa
     kept = layer_activation_bytes(job, designs, operand_bytes)
     again = designs.recompute
     inputs = 2 * designs.tokens(job) * job.model.hidden / _split(job, designs)
-    partly = kept * (1 - ELEMENTWISE_SHARE * again.elementwise)
-    if job.stack.attention.kind == "unfused":
-        scores = designs.tokens(job) * 5 * job.model.heads * job.sequence / designs.tp
-        partly = partly - again.attention * scores
+    partly = kept * (1 - ELEMENTWISE_SHARE * again.elementwise) - again.attention * score_bytes(job, designs)
     return np.asarray(again.layers * inputs + (1 - again.layers) * np.maximum(partly, inputs))
 
 

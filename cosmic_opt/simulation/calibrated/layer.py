@@ -24,7 +24,7 @@ from cosmic_opt.workloads.language_model import Matmul
 ACTIVATION_BYTES = 2
 BACKWARD_TRAFFIC = 1.4
 """Elementwise traffic of backward over forward: gradients in and out, saved inputs read."""
-CLAMPED_GATE_BYTES = 52
+CLAMPED_GATE_MOVED_BYTES = 52
 """Biases 8, two clamps 8, scale 4, sigmoid 4, product 6, shift 4, product 6, routing weight in fp32 12."""
 SOFTMAX_BYTES = (4, 5)
 DROPOUT_BYTES = (5, 6)
@@ -64,7 +64,7 @@ class Pass:
         return cls(np.zeros_like(designs.tp), np.zeros_like(designs.tp))
 
 
-def split_shape(matmul: Matmul, tp: FloatArray) -> tuple[FloatArray, FloatArray]:
+def inputs_outputs(matmul: Matmul, tp: FloatArray) -> tuple[FloatArray, FloatArray]:
     """Return (inputs, outputs) of a linear map on one of tp ranks. Source: Shoeybi 2019, section 3."""
     inputs = matmul.inputs / np.where(matmul.split == "inputs", tp, 1.0)
     outputs = matmul.outputs / np.where(matmul.split == "outputs", tp, 1.0)
@@ -96,7 +96,7 @@ def matmul_pass(setup: TrainingSetup, designs: TrainingDesigns, matmuls: tuple[M
     """Return the linear maps `matmuls` of one layer at their true shapes."""
     if not matmuls:
         return Pass.zero(designs)
-    shapes = [split_shape(matmul, designs.tp) for matmul in matmuls]
+    shapes = [inputs_outputs(matmul, designs.tp) for matmul in matmuls]
     k, n = (np.stack([shape[side] for shape in shapes]) for side in (0, 1))
     each = product_pass(setup, setup.recipe.precision, designs.tokens(setup), k, n)
     return Pass(each.forward_s.sum(axis=0), each.backward_s.sum(axis=0))
@@ -153,7 +153,7 @@ def activation_bytes(setup: TrainingSetup, designs: TrainingDesigns) -> FloatArr
     Fused experts activate inside their products. A clamped gate is a chain of separate kernels.
     """
     model, experts = setup.model, setup.model.experts
-    gate = CLAMPED_GATE_BYTES if model.clamped_gate else 6 if model.gated_mlp else 4
+    gate = CLAMPED_GATE_MOVED_BYTES if model.clamped_gate else 6 if model.gated_mlp else 4
     if experts is None:
         return gate * model.ffn
     inside = setup.fused_experts and not model.clamped_gate
@@ -191,7 +191,7 @@ def cast_pass(setup: TrainingSetup, designs: TrainingDesigns, matmuls: tuple[Mat
     if setup.recipe.cast_bytes:
         tokens = designs.tokens(setup)
         for matmul in matmuls:
-            k, n = split_shape(matmul, designs.tp)
+            k, n = inputs_outputs(matmul, designs.tp)
             forward = forward + tokens * k + k * n
             backward = backward + tokens * n
     moved = (setup.recipe.cast_bytes * elements for elements in (forward, backward))

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
+import numpy as np
 import pytest
 
 from cosmic_opt.simulation.calibrated.job import Recompute, TrainingDesigns
@@ -13,6 +16,7 @@ from cosmic_opt.simulation.calibrated.memory import (
 )
 from cosmic_opt.workloads.footprint import WORKSPACE_BYTES, footprint, layer_activation_bytes
 from cosmic_opt.workloads.stage_load import in_flight
+from cosmic_opt.workloads.training_designs import named_recompute
 from tests.unit.simulation.calibrated.jobs import GPT_175B, LLAMA_8B, setup
 
 GIB = 2**30
@@ -95,3 +99,21 @@ def test_full_recompute_keeps_the_inputs_of_layers_only() -> None:
     full = footprint(GPT_JOB, TrainingDesigns.of(tp=8, pp=8, recompute=Recompute.of(1.0)))
     assert full.activations_bytes == 12 * 8 * 2 * 2048 * 12288
     assert full.total_bytes == full.states_bytes + full.activations_bytes + WORKSPACE_BYTES
+
+
+def test_selective_recompute_drops_the_scores_that_were_counted_and_no_more() -> None:
+    """Llama 3 70B, unfused, no dropout, tp 8: 8 h s whole + (4 heads d + 4 kv d + 6 ffn) s / 8 = 750.8 MB."""
+    llama = replace(LLAMA_8B, layers=80, hidden=8192, heads=64, ffn=28672, dropout=False)
+    job = setup(llama, stack="megatron-2021", device="a100-80", sequence=8192, global_batch=1)
+    none = TrainingDesigns.of(tp=8)
+    again = named_recompute(np.array("selective"), job.stack.selective)
+    selective, full = none.with_recompute(again), none.with_recompute(Recompute.of(1.0))
+    kept = footprint(job, selective).layers_bytes / llama.layers
+    assert kept == 8192 * (8 * 8192 + (4 * 8192 + 4 * 1024 + 6 * 28672) / 8) == pytest.approx(750.8e6, rel=1e-4)
+    assert footprint(job, none).layers_bytes / llama.layers - kept == 2 * 64 * 8192**2 / 8
+    assert footprint(job, full).layers_bytes / llama.layers == 2 * 8192 * 8192
+
+
+def test_with_dropout_selective_recompute_leaves_34_sbh() -> None:
+    designs = TrainingDesigns.of(recompute=named_recompute(np.array("selective"), "attention"))
+    assert footprint(GPT_JOB, designs).layers_bytes == pytest.approx(96 * 34 * 2048 * 12288)
