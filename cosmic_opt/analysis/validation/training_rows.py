@@ -5,6 +5,7 @@ Every rule reads fields; none reads where a row comes from or how far off it is.
 
 from __future__ import annotations
 
+import re
 from dataclasses import dataclass
 
 import numpy as np
@@ -31,7 +32,9 @@ CLAMPED_GATE_MODEL = "gpt oss"
 """The one model family whose published gate is clamped; its dimensions do not say so."""
 UNDETERMINED = "not determined"
 UNCONFIRMED = "before relying on it"
-FUSED_EXPERTS_RELEASE, FUSED_EXPERTS_STACK = "26.06", "megatron-te-2026"
+RELEASE = re.compile(r"(\d{2})\.(0[1-9]|1[0-2])(\.\d+)*")
+"""Year and month, as NVIDIA numbers its containers."""
+FUSED_EXPERTS_RELEASE, FUSED_EXPERTS_STACK = (26, 6), "megatron-te-2026"
 UNNAMED_STACKS, DEFAULT_STACK = (None, "other"), "megatron-te-2025"
 
 
@@ -120,10 +123,15 @@ def _experts(dims: Row) -> Experts:
 
 
 def _stack(row: Row) -> Stack:
-    """Return the software generation the row names, or the one its stated release belongs to."""
+    """Return the software generation the row names.
+
+    Where it names none, or the one that two generations of containers share, the release decides if it is a year and
+    a month.
+    """
     name = DEFAULT_STACK if row.get("stack") in UNNAMED_STACKS else text(row, "stack")
-    release = str(row.get("release") or "")
-    return load_stack(FUSED_EXPERTS_STACK if release >= FUSED_EXPERTS_RELEASE else name)
+    found = RELEASE.fullmatch(str(row.get("release") or ""))
+    later = found is not None and (int(found[1]), int(found[2])) >= FUSED_EXPERTS_RELEASE
+    return load_stack(FUSED_EXPERTS_STACK if later and name == DEFAULT_STACK else name)
 
 
 def _setup(row: Row, stack: Stack) -> TrainingSetup:

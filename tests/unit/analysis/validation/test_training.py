@@ -250,3 +250,25 @@ def test_rows_may_be_validated_without_a_file() -> None:
     report = validate([ROW])
     assert report.summary.format == "training"
     assert report.rows[0].error == pytest.approx((report.rows[0].predicted or 0) / 3.7 - 1)
+
+
+@pytest.mark.parametrize(
+    ("stack", "release", "read"),
+    [
+        ("megatron-te-2025", "26.06", "megatron-te-2026"),
+        ("megatron-te-2025", "26.06.01", "megatron-te-2026"),
+        ("megatron-te-2025", "27.01", "megatron-te-2026"),
+        (None, "26.08", "megatron-te-2026"),
+        ("other", "26.08", "megatron-te-2026"),
+        ("megatron-te-2025", "26.04.01", "megatron-te-2025"),
+        *(
+            ("megatron-te-2025", release, "megatron-te-2025")
+            for release in ("main", "v3.1", "3.0", "26.13", "26.6", "")
+        ),
+        *(("torchtitan-2025", release, "torchtitan-2025") for release in ("v0.2", "3.0", "26.06", "99.12")),
+        ("megatron-2021", "26.06", "megatron-2021"),
+        ("megatron-te-2026", "25.11", "megatron-te-2026"),
+    ],
+)
+def test_a_release_decides_only_between_generations_of_one_container(stack: str, release: str, read: str) -> None:
+    assert read_row(ROW | {"stack": stack, "release": release, "precision": "bf16"}).setup.stack.name == read
