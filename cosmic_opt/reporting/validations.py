@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from dataclasses import asdict
 
 from cosmic_opt.analysis.validation import Errors, GroupErrors, RankGroup, Regret, ValidationReport, ValidationRow
+from cosmic_opt.analysis.validation.measured import UNUSABLE
 from cosmic_opt.reporting.numbers import exact, table
 
 SHOWN = 15
@@ -38,7 +39,7 @@ def validation_text(report: ValidationReport) -> str:
     if wrong:
         rows = [(row.id, _number(row.predicted), _number(row.measured), _error(row.error)) for row in wrong[:SHOWN]]
         lines += ["", table(("worst rows", "predicted", "measured", "error"), rows, right=(1, 2, 3))]
-    return "\n".join([*lines, *_unpredicted(report.rows)])
+    return "\n".join([*lines, *_unusable(report.rows), *_unpredicted(report.rows)])
 
 
 def _groups(groups: Sequence[GroupErrors]) -> list[str]:
@@ -107,6 +108,15 @@ def _unpredicted(rows: tuple[ValidationRow, ...]) -> list[str]:
         return []
     counted = [(exact(times), note) for note, times in sorted(reasons.items(), key=lambda item: -item[1])]
     return ["", table(("rows", "without a prediction, because"), counted[:SHOWN], right=(0,))]
+
+
+def _unusable(rows: tuple[ValidationRow, ...]) -> list[str]:
+    """Return the rows whose measured value cannot be one."""
+    found = [(row.id, (row.note or "").partition(";")[0]) for row in rows if (row.note or "").startswith(UNUSABLE)]
+    if not found:
+        return []
+    more = [(f"and {exact(len(found) - SHOWN)} more", "")] if len(found) > SHOWN else []
+    return ["", table(("row", "left out of the errors"), [*found[:SHOWN], *more])]
 
 
 def _number(value: float | None) -> str:

@@ -26,6 +26,8 @@ def predict_collective_row(row: Row) -> Outcome:
     device = device_of(row)
     fabric = _fabric(row, device)
     gpus, size = whole(row, "gpus"), number(row, "size_bytes")
+    if gpus == 1:
+        raise SpecError("one GPU: nothing is sent", hint="give two GPUs or more")
     local = local_ranks(row, gpus)
     metric = row.get("metric", METRICS[0])
     if metric not in METRICS:

@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 import json
-import math
 from collections import Counter
 from collections.abc import Callable, Sequence
 from functools import partial
 from pathlib import Path
 
+import numpy as np
+
 from cosmic_opt.analysis.astra_sim_rows import Prediction, Row, predict_collective, predict_workload, traces_in
 from cosmic_opt.analysis.validation.kinds import ROW_KINDS, Outcome
+from cosmic_opt.analysis.validation.measured import measured_of, unusable
 from cosmic_opt.analysis.validation.report import Facts, ValidationReport, ValidationRow, scale_of, summarise
 from cosmic_opt.analysis.validation.themis import predict_themis, themis_rows
 from cosmic_opt.analysis.validation.themis_bars import bar_rows, predict_bar
@@ -117,19 +119,19 @@ def _of_source(documents: Sequence[tuple[object, Where]], source: str) -> list[t
 def _recognise(data: object, where: Where | None, traces: Path | None) -> tuple[str, Sequence[object], Predict | None]:
     """Return the name of the format, its rows, and how to predict one; None: by the kind of each row."""
     if isinstance(data, dict):
-        if isinstance(data.get("cases"), list):
+        if data.get("cases") and isinstance(data["cases"], list):
             if "workloads" in data:
                 find = None if traces is None else traces_in(traces)
                 return "astrasim_workloads", data["cases"], partial(predict_workload, traces=find)
             return "astrasim_collectives", data["cases"], predict_collective
-        if isinstance(data.get("rows"), list):
+        if data.get("rows") and isinstance(data["rows"], list):
             return "rows", data["rows"], None
     if isinstance(data, list) and data and all(isinstance(record, dict) for record in data):
         return "rows", data, None
     raise SpecError(
         "this is not a file of reference rows",
         where=where,
-        hint="an object with 'cases' or 'rows', or a list of objects",
+        hint="an object with 'cases' or 'rows', or a list of objects, at least one",
     )
 
 
@@ -154,19 +156,47 @@ def _outcome_row(
 ) -> ValidationRow:
     if not isinstance(record, dict):
         return ValidationRow(f"row {index}", None, None, None, "the row is not an object")
-    name, measured = _id(record, index), _measured(record)
+    name, measured, reason = _id(record, index), measured_of(record), unusable(record)
     if predict is None:
-        return ValidationRow(name, None, measured, None, NOT_PREDICTED)
+        return ValidationRow(name, None, measured, None, _joined(reason, NOT_PREDICTED))
     try:
-        outcome = predict(record)
+        outcome = _finite(predict, record)
     except CosmicError as refusal:
-        return ValidationRow(name, None, measured, None, f"the row cannot be predicted: {refusal.message}")
+        why = _joined(reason, f"the row cannot be predicted: {refusal.message}")
+        return ValidationRow(name, None, measured, None, why)
     error = _error(outcome.predicted, measured)
     counted = facts and (outcome.ranked is None or outcome.ranked.absolute)
-    row_facts = _facts(record, outcome) if counted else None
     return ValidationRow(
-        name, outcome.predicted, measured, error, outcome.note, row_facts, outcome.ranked, outcome.choice
+        name,
+        outcome.predicted,
+        measured,
+        error,
+        _joined(reason, outcome.note),
+        _facts(record, outcome) if counted else None,
+        outcome.ranked,
+        outcome.choice,
     )
+
+
+def _finite(predict: Callable[[Row], Outcome], record: Row) -> Outcome:
+    """Return the outcome of a row whose numbers may be of any size.
+
+    Raises:
+        CosmicError: the row is refused, its arithmetic fails, or what comes out is no positive number.
+    """
+    try:
+        with np.errstate(all="ignore"):  # what overflows is refused below
+            outcome = predict(record)
+    except (ArithmeticError, ValueError) as failure:
+        raise SpecError(f"its numbers cannot be computed with: {failure}", hint="check the sizes and degrees") from None
+    value = outcome.predicted
+    if value is not None and not 0 < value < float("inf"):
+        raise SpecError(f"its numbers give {value:g}, which is no positive number", hint="check the sizes and degrees")
+    return outcome
+
+
+def _joined(*notes: str | None) -> str | None:
+    return "; ".join(note for note in notes if note) or None
 
 
 def _id(record: Row, index: int) -> str:
@@ -194,15 +224,10 @@ def _facts(record: Row, outcome: Outcome) -> Facts:
 def _row(record: object, index: int, predict: Predict) -> ValidationRow:
     if not isinstance(record, dict):
         return ValidationRow(f"row {index}", None, None, None, "the row is not an object")
-    name = str(record.get("id", f"row {index}"))
-    measured = _measured(record)
-    predicted, note = predict(record, measured)
+    name, measured = str(record.get("id", f"row {index}")), measured_of(record)
+    try:
+        predicted, note = predict(record, measured)
+    except (ArithmeticError, ValueError) as failure:
+        why = f"the row cannot be predicted: its numbers cannot be computed with: {failure}"
+        return ValidationRow(name, None, measured, None, why)
     return ValidationRow(name, predicted, measured, _error(predicted, measured), note)
-
-
-def _measured(record: Row) -> float | None:
-    for key in ("time_ns", "value", "cycles_ns"):
-        value = record.get(key)
-        if isinstance(value, int | float) and not isinstance(value, bool) and math.isfinite(value):
-            return value
-    return None

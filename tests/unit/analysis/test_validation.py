@@ -174,7 +174,9 @@ def test_rows_without_inputs_are_listed_without_a_prediction(
     assert all(row.measured for row in report.rows)
 
 
-@pytest.mark.parametrize("data", [None, 3, "text", [], [1], {}, {"rows": 3}, {"cases": {}}])
+@pytest.mark.parametrize(
+    "data", [None, 3, "text", [], [1], {}, {"rows": 3}, {"rows": []}, {"cases": {}}, {"cases": []}]
+)
 def test_what_is_not_a_list_of_rows_is_refused(data: object) -> None:
     with pytest.raises(SpecError) as caught:
         validate(data)
