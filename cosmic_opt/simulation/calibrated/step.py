@@ -68,14 +68,22 @@ def _weights(setup: TrainingSetup, designs: TrainingDesigns, work: Work, stages:
     if np.any(sharded) and setup.stack.single_nic_sharding:
         per_micro_batch = Traffic(single_nic_s(setup, designs), nothing)
     elif np.any(sharded):
-        whole, head = work.whole_layer, work.head
         dense, expert = layer_parameters(setup.model, designs)
-        unit = sharded_traffic_s(
-            setup, designs, whole.forward_s, whole.backward_s + work.recompute_s + work.host_s, dense + expert
-        )
-        ends = sharded_traffic_s(
-            setup, designs, head.forward_s, head.backward_s, table_parameters(setup.model, designs)
-        )
+        again = designs.recompute.layers + (1 - designs.recompute.layers) * designs.recompute.matmul
+        unit = sharded_traffic_s(setup, designs, *_passes(work.layer_s, again), dense + expert)
+        head_s = work.head.both_s + work.head_wait_s
+        ends = sharded_traffic_s(setup, designs, *_passes(head_s, nothing), table_parameters(setup.model, designs))
         per_micro_batch = unit.times(setup.model.layers) + ends
     sharding = per_micro_batch.times(np.where(sharded, designs.micro_batches(setup), 0.0))
     return sharding, gradient_s(setup, designs, stages).times(np.where(sharded, 0, 1))
+
+
+def _passes(both_s: FloatArray, again: FloatArray) -> tuple[FloatArray, FloatArray]:
+    """Return (forward, backward) of so much time, waiting for the host included.
+
+    A forward pass has one of three products, backward two and the share `again` of the first (Narayanan 2021, eq. 3).
+    The shares depend on no hardware: as the time shrinks both windows do, and a faster device never hides less of the
+    traffic than it saves of the time.
+    """
+    forward_s = both_s / (3 + again)
+    return forward_s, both_s - forward_s
