@@ -16,6 +16,8 @@ of events, and equal to `simulation.events` where nothing contends.
   gradients; 1 and 2 reduce-scatter them and gather weights once a step; 3 gathers weights forward and backward
   with every micro-batch, but under a pipeline once a step, when they then stay whole in memory. The sum of a tied
   embedding's two gradients over the first and last stage is left out.
+- Host memory: a layer ends with the later of its work and its traffic with the host; see `structure` for what
+  moves when (Calculon: Isaev et al., SC '23).
 - Collectives: `traffic`; phases of `system.phase` in the order of `system.multidim.plan`, in equal chunks.
 
 `scheduling_policy` cannot change these closed forms: they hold under every order of service.
