@@ -23,18 +23,25 @@ class ScaleUp:
 
 
 def scale_up(dimensions: int, values: Mapping[str, int | str]) -> ScaleUp:
-    """Return the domain: the innermost dimension, and rings of equal bandwidth around a ring (one torus).
+    """Return the domain: the innermost dimension, and rings of its tier around a ring (one torus), of whatever rates.
 
-    `values` hold `topology[d]`, `npus_per_dim[d]` and `bandwidth[d]` in base units.
+    A torus works in all its dimensions at once, on equal pieces of the payload, so every dimension counts at the rate
+    of the slowest (Sack and Gropp 2015, multi-ported rings).
+
+    Args:
+        dimensions: Network dimensions, at least one.
+        values: `topology[d]`, `npus_per_dim[d]` and `bandwidth[d]` in base units; `tier[d]` where it is stated.
     """
-    first = values["topology[0]"], values["bandwidth[0]"]
-    count = 1
-    while (
-        first[0] == "ring"
-        and count < dimensions
-        and (values[f"topology[{count}]"], values[f"bandwidth[{count}]"]) == first
-    ):
-        count += 1
-    npus = math.prod(int(values[f"npus_per_dim[{d}]"]) for d in range(count))
-    link = sum(int(values[f"bandwidth[{d}]"]) for d in range(count))
-    return ScaleUp(npus, float(link), float(values[f"bandwidth[{count}]"]) if count < dimensions else None)
+    joined = _torus(dimensions, values)
+    npus = math.prod(int(values[f"npus_per_dim[{d}]"]) for d in range(joined))
+    slowest = min(int(values[f"bandwidth[{d}]"]) for d in range(joined))
+    nic = float(values[f"bandwidth[{joined}]"]) if joined < dimensions else None
+    return ScaleUp(npus, float(joined * slowest), nic)
+
+
+def _torus(dimensions: int, values: Mapping[str, int | str]) -> int:
+    """Return how many dimensions are one torus; 1 where the innermost is no ring."""
+    kinds = [(values[f"topology[{d}]"], values.get(f"tier[{d}]")) for d in range(dimensions)]
+    if kinds[0][0] != "ring":
+        return 1
+    return next((d for d, kind in enumerate(kinds) if kind != kinds[0]), dimensions)

@@ -126,8 +126,16 @@ def test_a_step_beyond_the_clock_is_an_error_or_no_time() -> None:
     assert not evaluation.terms.any()
 
 
-def test_rings_of_equal_bandwidth_are_one_torus() -> None:
+def test_rings_of_one_tier_are_one_torus() -> None:
     torus = simulator(Problem.load("llama3-70b/tpu-v5p-512-fsdp")).setup_for(())
     assert (torus.gpus_per_node, torus.device.fabric and torus.device.fabric.link_bytes_per_s) == (8960, 600e9)
     node = simulator(Problem.load("llama3-70b/gb200-64")).setup_for(())
     assert (node.gpus_per_node, node.nic_bytes_per_s) == (72, 50e9)
+
+
+@pytest.mark.parametrize("dimension", [0, 1, 2])
+def test_a_faster_ring_does_not_break_the_torus(dimension: int) -> None:
+    problem = Problem.load("llama3-70b/tpu-v5p-512-fsdp").without("fits").fix(dp=4, tp=8, cp=16, micro_batch=1)
+    columns = problem.baseline().value_columns()
+    faster = simulator(problem.set(**{f"bandwidth[{dimension}]": "220 GB/s"}))
+    assert faster.evaluate(columns).step_ticks <= simulator(problem).evaluate(columns).step_ticks
