@@ -13,9 +13,9 @@ from cosmic_opt.simulation.calibrated.layer import (
     cast_pass,
     elementwise_pass,
     head_pass,
+    inputs_outputs,
     matmul_pass,
     softmax_is_fused,
-    split_shape,
 )
 from cosmic_opt.workloads.language_model import Matmul
 from tests.unit.simulation.calibrated.jobs import GPT_175B, LLAMA_8B, setup
@@ -25,9 +25,9 @@ ONE = TrainingDesigns.of()
 
 def test_tp_splits_columns_of_one_map_and_rows_of_the_next() -> None:
     two = np.array([2.0])
-    assert split_shape(Matmul("up", 8, 32, "outputs"), two) == (8, 16)
-    assert split_shape(Matmul("down", 32, 8, "inputs"), two) == (16, 8)
-    assert split_shape(Matmul("kv_down", 8, 4, "none"), two) == (8, 4)
+    assert inputs_outputs(Matmul("up", 8, 32, "outputs"), two) == (8, 16)
+    assert inputs_outputs(Matmul("down", 32, 8, "inputs"), two) == (16, 8)
+    assert inputs_outputs(Matmul("kv_down", 8, 4, "none"), two) == (8, 4)
 
 
 def test_matmuls_run_near_the_sustained_rate() -> None:
