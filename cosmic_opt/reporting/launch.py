@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 
 from cosmic_opt.catalog.bind import BoundInstance
 from cosmic_opt.catalog.calibrated import Calibrated
@@ -15,13 +15,26 @@ from cosmic_opt.workloads.knobs import DEFAULTS, knob_names
 FP8_RECIPES = {"fp8": "delayed", "fp8-cs": "tensorwise", "mxfp8": "mxfp8"}
 """Megatron-Core's name of each scaling."""
 MEGATRON_EXCHANGES = {"ring": "p2p", "all_gather": "all_gather", "all_to_all": "a2a"}
+TORCHTITAN_RECIPES: Mapping[str, list[str]] = {
+    "bf16": [],
+    "fp8-cs": ["--model.converters float8", "--float8.recipe_name tensorwise"],
+    "fp8-rowwise": ["--model.converters float8", "--float8.recipe_name rowwise"],
+    "mxfp8": ["--model.converters mx", "--mx.recipe_name mxfp8"],
+}
+TORCHTITAN_EXCHANGES = {"ring": "alltoall", "all_gather": "allgather"}
+"""PyTorch's rotation of keys between context ranks; its all-to-all hands a block to the next rank, which is a ring."""
+TORCHTITAN_SCHEDULES = {"one_f_one_b": "1F1B", "gpipe": "GPipe"}
+MAXTEXT_RECIPES = {"bf16": [], "fp8": ["quantization=fp8"]}
+NO_OPTION = "# no option known:"
+"""Begins an entry that says which knob of the design, and which of its values, the framework cannot be told."""
 MAXTEXT_REMAT = {"none": "minimal", "selective": "save_dot_with_context_except_mlp", "full": "full"}
 
 
 def launch_options(instance: BoundInstance, design: DesignBatch) -> list[str]:
     """Return the options, one entry each ("--micro-batch-size 1"); empty where the framework's are not known.
 
-    They say how the job is cut, how it recomputes and overlaps; the model and the data are the user's own.
+    They say how the job is cut, how it recomputes and overlaps, and in which precision; the model and the data are the
+    user's own. Last come entries that begin with `NO_OPTION`: knobs that made the score and that cannot be typed.
     """
     own = instance.calibrated
     if own is None:
@@ -35,13 +48,31 @@ def launch_options(instance: BoundInstance, design: DesignBatch) -> list[str]:
     knobs["tensor_overlap"] = point.get("tensor_overlap", own.stack.tensor_mode)
     knobs["gradient_overlap"] = point.get("gradient_overlap", own.stack.overlap.gradient)
     knobs["context_exchange"] = point.get("context_exchange", own.stack.context_exchange)
+    knobs = _that_matter(knobs)
     if own.stack.name.startswith("megatron"):
         return _megatron(knobs, own)
     if own.stack.name.startswith("torchtitan"):
-        return _torchtitan(knobs)
+        return _torchtitan(knobs, own)
     if own.stack.name.startswith("maxtext"):
-        return _maxtext(knobs)
+        return _maxtext(knobs, own)
     return []
+
+
+def _that_matter(knobs: Mapping[str, Value]) -> dict[str, Value]:
+    """Return the knobs, those of what the design does not have at their plainest value."""
+    plain: dict[str, Value] = {}
+    if knobs["pp"] == 1:
+        plain |= {"pipeline_schedule": DEFAULTS["pipeline_schedule"], "interleave": 1}
+    if knobs["tp"] == 1:
+        plain |= {"tensor_overlap": "none"}
+    if knobs["zero_stage"] != 3:
+        plain |= {"reshard_after_forward": 1, "prefetch": 1}
+    return {**knobs, **plain}
+
+
+def _missing(knobs: Mapping[str, Value], options: Mapping[str, Collection[Value]]) -> list[str]:
+    """Return an entry for each knob whose value is none of those that have an option."""
+    return [f"{NO_OPTION} {name}={knobs[name]}" for name, known in options.items() if knobs[name] not in known]
 
 
 def _megatron(knobs: Mapping[str, Value], own: Calibrated) -> list[str]:
@@ -54,6 +85,9 @@ def _megatron(knobs: Mapping[str, Value], own: Calibrated) -> list[str]:
         "--num-virtual-stages-per-pipeline-rank": "interleave",
     }
     found = [f"{option} {knobs[name]}" for option, name in sizes.items() if knobs[name] != 1]
+    if own.model.experts is not None:
+        found += ["--expert-tensor-parallel-size 1"] if knobs["tp"] != 1 else []  # the flag's default is tp
+        found += ["--moe-grouped-gemm", "--moe-token-dispatcher-type alltoall"]
     found += [f"--micro-batch-size {knobs['micro_batch']}", f"--global-batch-size {knobs['global_batch']}"]
     found += [f"--seq-length {knobs['seq']}"]
     pieces = int(knobs["pp"]) * int(knobs["interleave"])
@@ -78,7 +112,8 @@ def _megatron(knobs: Mapping[str, Value], own: Calibrated) -> list[str]:
         factor = int(knobs["expert_load_percent"]) / 100
         found += [f"--moe-expert-capacity-factor {factor:g}", "--moe-pad-expert-input-to-capacity"]
     recompute = _megatron_recompute(str(knobs["recompute"]), int(knobs["recompute_layers"]))
-    return found + recompute + _megatron_precision(own.recipe.name)
+    known = {"pipeline_schedule": ("one_f_one_b",), "zero_stage": (0, 1)}
+    return _notes_last(found + recompute + _megatron_precision(own.recipe.name) + _missing(knobs, known))
 
 
 def _megatron_recompute(recompute: str, layers: int) -> list[str]:
@@ -94,45 +129,124 @@ def _megatron_precision(recipe: str) -> list[str]:
         return ["--fp16"]
     if recipe == "nvfp4":
         return ["--bf16", "--fp4-format e2m1"]
-    scaling = FP8_RECIPES.get(recipe)
-    return ["--bf16"] + ([] if scaling is None else ["--fp8-format hybrid", f"--fp8-recipe {scaling}"])
+    if recipe == "bf16":
+        return ["--bf16"]
+    if recipe not in FP8_RECIPES:
+        return ["--bf16", f"{NO_OPTION} precision={recipe}"]
+    return ["--bf16", "--fp8-format hybrid", f"--fp8-recipe {FP8_RECIPES[recipe]}"]
 
 
-def _torchtitan(knobs: Mapping[str, Value]) -> list[str]:
-    """Fields of TorchTitan's job configuration (torchtitan/config/job_config.py)."""
+def _torchtitan(knobs: Mapping[str, Value], own: Calibrated) -> list[str]:
+    """Fields of TorchTitan's job configuration (torchtitan/config/job_config.py, 2025)."""
     sharded = knobs["zero_stage"] == 3
     reshard = "always" if knobs["reshard_after_forward"] == 1 else "never"
-    return [
+    found = [
         f"--parallelism.data_parallel_{'shard' if sharded else 'replicate'}_degree {knobs['dp']}",
+        *([] if sharded else ["--parallelism.data_parallel_shard_degree 1"]),
         f"--parallelism.tensor_parallel_degree {knobs['tp']}",
         f"--parallelism.context_parallel_degree {knobs['cp']}",
-        f"--training.local_batch_size {knobs['micro_batch']}",
-        f"--training.global_batch_size {knobs['global_batch']}",
+        *([f"--parallelism.expert_parallel_degree {knobs['ep']}"] if knobs["ep"] != 1 else []),
+        *_torchtitan_batch(knobs, own.model.layers),
         f"--training.seq_len {knobs['seq']}",
-        f"--activation_checkpoint.mode {knobs['recompute']}",
+        "--training.compile",
+        *_torchtitan_recompute(str(knobs["recompute"]), int(knobs["recompute_layers"]), own.model.layers),
         *([f"--parallelism.fsdp_reshard_after_forward {reshard}"] if sharded else []),
+        *(["--parallelism.enable_async_tensor_parallel"] if knobs["tensor_overlap"] == "async" else []),
+        *TORCHTITAN_RECIPES.get(own.recipe.name, [f"{NO_OPTION} precision={own.recipe.name}"]),
+    ]
+    known: dict[str, Collection[Value]] = {
+        "zero_stage": (0, 3),
+        "prefetch": (1,),
+        "tensor_overlap": ("none", "async"),
+        "gradient_overlap": ("window", own.stack.overlap.gradient),
+        "expert_load_percent": (100,),
+        "sequence_parallel": (0, 1) if knobs["tp"] == 1 else (1,),
+    }
+    exchange = TORCHTITAN_EXCHANGES.get(str(knobs["context_exchange"]))
+    if knobs["cp"] != 1 and exchange is not None:
+        found.append(f"--parallelism.context_parallel_rotate_method {exchange}")
+    elif knobs["cp"] != 1:
+        known["context_exchange"] = tuple(TORCHTITAN_EXCHANGES)
+    return _notes_last(found + _missing(knobs, known))
+
+
+def _torchtitan_batch(knobs: Mapping[str, Value], layers: int) -> list[str]:
+    """Return the batch of a rank; a pipeline cuts what a rank gets of the global batch into micro-batches itself."""
+    whole = f"--training.global_batch_size {knobs['global_batch']}"
+    if knobs["pp"] == 1:
+        return [f"--training.local_batch_size {knobs['micro_batch']}", whole]
+    looped = knobs["interleave"] != 1
+    slots = -(-layers // (int(knobs["pp"]) * int(knobs["interleave"])))
+    known = {**TORCHTITAN_SCHEDULES, "one_f_one_b": "Interleaved1F1B"} if looped else TORCHTITAN_SCHEDULES
+    schedule = known.get(str(knobs["pipeline_schedule"]))
+    named = f"--parallelism.pipeline_parallel_schedule {schedule}"
+    return [
+        f"--training.local_batch_size {int(knobs['global_batch']) // int(knobs['dp'])}",
+        whole,
+        f"--parallelism.pipeline_parallel_degree {knobs['pp']}",
+        f"--parallelism.pipeline_parallel_microbatch_size {knobs['micro_batch']}",
+        f"--parallelism.pipeline_parallel_layers_per_stage {slots}",
+        f"{NO_OPTION} pipeline_schedule={knobs['pipeline_schedule']}" if schedule is None else named,
     ]
 
 
-def _maxtext(knobs: Mapping[str, Value]) -> list[str]:
-    """Keys of MaxText's configuration (MaxText/configs/base.yml), given as key=value."""
+def _torchtitan_recompute(recompute: str, chosen: int, layers: int) -> list[str]:
+    """Return how it recomputes; some layers are every n-th, floor(layers / n) of them."""
+    mode, option = "--activation_checkpoint.mode", "--activation_checkpoint.selective_ac_option"
+    if recompute == "selective":
+        return [f"{mode} selective", f"{option} op"]
+    if recompute != "full" or not chosen:
+        return [f"{mode} {recompute}"]
+    every = layers // min(chosen, layers)
+    if layers // every == chosen:
+        return [f"{mode} selective", f"{option} {every}"]
+    return [f"{mode} full", f"{NO_OPTION} recompute_layers={chosen}"]
+
+
+def _maxtext(knobs: Mapping[str, Value], own: Calibrated) -> list[str]:
+    """Keys of MaxText's configuration (MaxText/configs/base.yml, 2025), given as key=value."""
     chips = int(knobs["tp"]) * int(knobs["cp"])
-    return [
+    passes = int(knobs["global_batch"]) // (int(knobs["dp"]) * int(knobs["micro_batch"]))
+    found = [
         f"ici_{'fsdp' if knobs['zero_stage'] == 3 else 'data'}_parallelism={knobs['dp']}",
         f"ici_tensor_parallelism={knobs['tp']}",
         f"ici_context_parallelism={knobs['cp']}",
+        *([f"ici_expert_parallelism={knobs['ep']}"] if knobs["ep"] != 1 else []),
         f"per_device_batch_size={int(knobs['micro_batch']) / chips:g}",
+        *([f"gradient_accumulation_steps={passes}"] if passes > 1 else []),
         f"max_target_length={knobs['seq']}",
         f"remat_policy={MAXTEXT_REMAT[str(knobs['recompute'])]}",
+        *MAXTEXT_RECIPES.get(own.recipe.name, [f"{NO_OPTION} precision={own.recipe.name}"]),
     ]
+    known: dict[str, Collection[Value]] = {
+        "pp": (1,),
+        "zero_stage": (0, 3),
+        "reshard_after_forward": (1,),
+        "prefetch": (1,),
+        "recompute_layers": (0,),
+        "tensor_overlap": ("none", own.stack.tensor_mode),
+        "gradient_overlap": (own.stack.overlap.gradient,),
+        "expert_load_percent": (100,),
+    }
+    if knobs["cp"] != 1 and knobs["context_exchange"] in ("ring", "all_gather"):
+        found.append(f"context_parallel_strategy={knobs['context_exchange']}")
+    elif knobs["cp"] != 1:
+        known["context_exchange"] = ("ring", "all_gather")
+    return _notes_last(found + _missing(knobs, known))
+
+
+def _notes_last(entries: list[str]) -> list[str]:
+    """Return the options, then what has none."""
+    return sorted(entries, key=lambda entry: entry.startswith(NO_OPTION))
 
 
 def launch_text(options: list[str]) -> str:
-    """Return the options as a command line is written, a few on each line."""
+    """Return the options as a command line is written, a few on each line, and what has none on a line of its own."""
     lines: list[str] = []
     line = "  type"
     for option in options:
-        if len(line) + len(option) > 100:
-            lines, line = [*lines, line], "      "
-        line += f" {option}"
+        note = option.startswith(NO_OPTION)
+        if note or len(line) + len(option) > 100:
+            lines, line = [*lines, line], "  " if note else "      "
+        line += f"{' ' * (not note)}{option}"
     return "\n".join([*lines, line])

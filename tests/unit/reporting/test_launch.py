@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import pytest
+
 from cosmic_opt.api import Problem
-from cosmic_opt.reporting.launch import launch_options, launch_text
+from cosmic_opt.reporting.launch import NO_OPTION, launch_options, launch_text
 
 
 def options(name: str, **knobs: int | str) -> list[str]:
@@ -55,8 +57,12 @@ def test_torchtitan_has_names_of_its_own() -> None:
         "--training.local_batch_size 2",
         "--training.global_batch_size 64",
         "--training.seq_len 8192",
+        "--training.compile",
         "--activation_checkpoint.mode selective",
+        "--activation_checkpoint.selective_ac_option op",
         "--parallelism.fsdp_reshard_after_forward always",
+        "--model.converters float8",
+        "--float8.recipe_name tensorwise",
     ]
 
 
@@ -66,6 +72,7 @@ def test_maxtext_has_keys_and_values() -> None:
         "ici_tensor_parallelism=4",
         "ici_context_parallelism=1",
         "per_device_batch_size=0.25",
+        "gradient_accumulation_steps=4",
         "max_target_length=8192",
         "remat_policy=full",
     ]
@@ -89,3 +96,93 @@ def test_an_unknown_framework_and_an_analytical_instance_have_none() -> None:
 
 def test_the_command_line_is_folded() -> None:
     assert all(len(line) <= 130 for line in launch_text(options("llama3-405b/h100-1024")).splitlines())
+
+
+FSDP = "llama3-8b/h200-32-fsdp"
+
+
+def freed(name: str, **knobs: int | str) -> list[str]:
+    """Return the options of a design some of whose knobs the instance does not free by itself."""
+    problem = Problem.load(name).without("fits")
+    optional = [
+        knob for knob in knobs if knob not in {column.name for column in problem.instance.parameter_set.columns}
+    ]
+    fixed = problem.free(*optional).fix(knobs) if optional else problem.fix(knobs)
+    return launch_options(fixed.instance, fixed.sample(1))
+
+
+def test_experts_are_whole_on_a_rank_of_a_tensor_group() -> None:
+    """Megatron splits experts over tp unless told otherwise; the model does not."""
+    found = options("mixtral-8x7b/h100-64", tp=2, ep=8, dp=8, pp=4)
+    assert "--expert-tensor-parallel-size 1" in found
+    assert "--moe-token-dispatcher-type alltoall" in found
+    assert "--moe-grouped-gemm" in found
+    assert not any(each.startswith(("--expert", "--moe")) for each in options("llama3-70b/h100-64"))
+
+
+@pytest.mark.parametrize("schedule", ["gpipe", "zero_bubble"])
+def test_a_schedule_that_megatron_lacks_is_said_to_have_no_option(schedule: str) -> None:
+    split = {"dp": 4, "tp": 4, "pp": 4, "cp": 1, "interleave": 1, "micro_batch": 1}
+    found = freed("llama3-70b/h100-64", **split, pipeline_schedule=schedule)
+    assert found[-1] == f"{NO_OPTION} pipeline_schedule={schedule}"
+    assert launch_text(found).splitlines()[-1] == f"  {found[-1]}"
+    plain = freed("llama3-70b/h100-64", **split, pipeline_schedule="one_f_one_b")
+    assert not any(NO_OPTION in each for each in plain)
+
+
+@pytest.mark.parametrize(
+    ("layers", "options_of_it"),
+    [
+        (8, ["--activation_checkpoint.mode selective", "--activation_checkpoint.selective_ac_option 4"]),
+        (16, ["--activation_checkpoint.mode selective", "--activation_checkpoint.selective_ac_option 2"]),
+        (0, ["--activation_checkpoint.mode full"]),
+        (20, ["--activation_checkpoint.mode full", f"{NO_OPTION} recompute_layers=20"]),
+    ],
+)
+def test_torchtitan_recomputes_every_nth_layer(layers: int, options_of_it: list[str]) -> None:
+    found = freed(FSDP, recompute="full", recompute_layers=layers)
+    assert [each for each in found if "activation" in each or "recompute_layers" in each] == options_of_it
+
+
+@pytest.mark.parametrize(
+    ("exchange", "entry"),
+    [
+        ("ring", "--parallelism.context_parallel_rotate_method alltoall"),
+        ("all_gather", "--parallelism.context_parallel_rotate_method allgather"),
+        ("all_to_all", f"{NO_OPTION} context_exchange=all_to_all"),
+    ],
+)
+def test_torchtitan_rotates_keys_in_two_of_three_ways(exchange: str, entry: str) -> None:
+    assert freed(FSDP, dp=16, cp=2, tp=1, context_exchange=exchange)[-1] in (entry, "--float8.recipe_name tensorwise")
+    assert entry in freed(FSDP, dp=16, cp=2, tp=1, context_exchange=exchange)
+
+
+@pytest.mark.parametrize(("precision", "typed"), [("bf16", False), ("fp8-rowwise", True), ("mxfp8", True)])
+def test_torchtitan_s_precision_is_typed(precision: str, typed: bool) -> None:
+    problem = Problem.load(FSDP).without("fits").set(precision=precision)
+    found = launch_options(problem.instance, problem.baseline())
+    assert any(each.startswith("--model.converters") for each in found) == typed
+    assert not any(NO_OPTION in each for each in found)
+
+
+@pytest.mark.parametrize("precision", ["fp8", "fp16"])
+def test_a_precision_that_torchtitan_lacks_is_said_to_have_no_option(precision: str) -> None:
+    problem = Problem.load(FSDP).without("fits").set(precision=precision)
+    found = launch_options(problem.instance, problem.baseline())
+    assert found[-1].startswith(f"{NO_OPTION} precision=")
+
+
+def test_prefetch_has_no_option() -> None:
+    assert f"{NO_OPTION} prefetch=0" in freed(FSDP, prefetch=0)
+
+
+def test_maxtext_names_how_keys_are_exchanged_and_what_it_cannot_do() -> None:
+    name = "llama3-70b/tpu-v5p-512-fsdp"
+    assert "context_parallel_strategy=ring" in freed(name, dp=256, cp=2, tp=1, context_exchange="ring")
+    found = freed(name, dp=512, cp=1, tp=1, recompute="full", recompute_layers=8)
+    assert found[-1] == f"{NO_OPTION} recompute_layers=8"
+
+
+def test_every_calibrated_default_can_be_typed_whole() -> None:
+    for name in ("llama3-70b/h100-64", FSDP, "llama3-70b/tpu-v5p-512-fsdp", "qwen3-30b-a3b/h100-16"):
+        assert not any(NO_OPTION in each for each in options(name))
