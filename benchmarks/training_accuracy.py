@@ -19,7 +19,8 @@ from cosmic_opt.errors import SpecError
 from cosmic_opt.simulation.calibrated.predict import UNKNOWN_GROUP, accuracy_group
 
 LEAST_ROWS = 5
-"""A group with fewer rows has no percentile of its own."""
+"""A group with fewer rows has no percentile of its own, and a degree that fewer reach is not covered."""
+DEGREES = ("tp", "pp", "cp", "ep")
 HEADER = """\
 # How far predicted steps are from measured ones: 90th percentile of |measured / predicted - 1| by stack and precision.
 schema: cosmic-opt/accuracy@1
@@ -28,22 +29,25 @@ FOOTER = """\
 source:
   p90: "published training steps, folds 0 and 1 of the reference rows; written by benchmarks/training_accuracy.py"
   most_gpus: "the largest and longest measured jobs"
+  most_degrees: "the largest degree of each kind that at least five of these rows reach"
 """
 
 
 def main(path: Path) -> None:
     rows = json.loads(path.read_text(encoding="utf-8"))["rows"]
     report = validate({"rows": rows})
-    errors, devices, gpus, tokens = defaultdict(list), set(), 0, 0
+    errors, degrees, devices, gpus, tokens = defaultdict(list), defaultdict(list), set(), 0, 0
     for row, result in zip(rows, report.rows, strict=True):
         if result.error is None or row["fold"] not in CALIBRATION_FOLDS:
             continue
         try:
-            setup = read_row(row).setup
+            read = read_row(row)
         except SpecError:
             continue
-        errors[accuracy_group(setup)].append(abs(result.error))
-        devices.add(setup.device.name)
+        errors[accuracy_group(read.setup)].append(abs(result.error))
+        devices.add(read.setup.device.name)
+        for name in DEGREES:
+            degrees[name].append(int(getattr(read.designs, name)[0]))
         gpus, tokens = max(gpus, row["gpus"]), max(tokens, row["seq"])
     print(HEADER + "p90:")
     for group in sorted(errors):
@@ -54,7 +58,8 @@ def main(path: Path) -> None:
         f"  {UNKNOWN_GROUP}: {2 * np.quantile(every, 0.9):.2f}  # twice all {len(every)} rows': unseen stacks are worse"
     )
     print(f"devices: [{', '.join(sorted(devices))}]")
-    print(f"most_gpus: {gpus}\nmost_tokens: {tokens}\n{FOOTER}", end="")
+    covered = ", ".join(f"{name}: {sorted(values)[-LEAST_ROWS]}" for name, values in degrees.items())
+    print(f"most_gpus: {gpus}\nmost_tokens: {tokens}\nmost_degrees: {{{covered}}}\n{FOOTER}", end="")
 
 
 if __name__ == "__main__":

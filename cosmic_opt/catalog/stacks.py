@@ -97,12 +97,15 @@ def load_accuracy(kind: str = "training") -> Accuracy:
     path = shared_path("accuracy", kind, Path(), Where(key="kind"))
     root = read_yaml(read_text(path), display(path))
     expect_schema(root, "accuracy")
-    fields = root.fields(required=("p90", "devices", "most_gpus", "most_tokens"), optional=("schema", "source"))
+    required = ("p90", "devices", "most_gpus", "most_tokens")
+    fields = root.fields(required=required, optional=("schema", "source", "most_degrees"))
+    degrees = fields["most_degrees"].mapping() if "most_degrees" in fields else {}
     return Accuracy(
         p90=numbers(fields["p90"]),
         devices=frozenset(entry.text() for entry in fields["devices"].items()),
         most_gpus=fields["most_gpus"].integer(low=1),
         most_tokens=fields["most_tokens"].integer(low=1),
+        most_degrees={name: entry.integer(low=1) for name, entry in degrees.items()},
     )
 
 

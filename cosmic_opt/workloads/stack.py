@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from cosmic_opt.errors import SpecError, Where, nearest
 
@@ -200,12 +200,15 @@ class Accuracy:
         p90: 90th percentile of the absolute relative error by group, measured on rows used for fitting.
         devices: Devices with measured steps.
         most_gpus: Largest measured job; `most_tokens` its longest sequence. Beyond is extrapolation.
+        most_degrees: Largest degree of each kind of parallelism ("cp", "ep", ...) that several measured jobs reach;
+            a kind that is not named has no limit.
     """
 
     p90: Mapping[str, float]
     devices: frozenset[str]
     most_gpus: int
     most_tokens: int
+    most_degrees: Mapping[str, int] = field(default_factory=dict)
 
 
 def _above_zero(value: float, key: str) -> None:

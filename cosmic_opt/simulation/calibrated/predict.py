@@ -14,6 +14,11 @@ from cosmic_opt.workloads.footprint import Footprint, footprint
 from cosmic_opt.workloads.stack import Accuracy
 
 UNKNOWN_GROUP = "other"
+OUTSIDE = 2
+"""How many times as wide as its own a group's interval is outside what was measured, as that of unknown stacks is
+against all rows'."""
+DEGREES = {"tp": "tensor", "pp": "pipeline", "cp": "context", "ep": "expert"}
+"""Kinds of parallelism, and what they are called."""
 SPREAD = {"attention generation": 0.3, "host launches": 0.4, "overlap": 0.5, "release": 0.2}
 """How far each hidden input moves the terms it rules: kernel generations differ by about a third, exposed traffic by
 half, releases of narrow-precision kernels by a fifth."""
@@ -36,8 +41,8 @@ class Prediction:
         memory: Bytes of the fullest pipeline stage.
         group: The accuracy group whose p90 made `interval`.
         hidden_input: The input that is usually not stated and moves this step most.
-        interval: Seconds (low, high) a measurement lies between nine times in ten; the widest group's outside the
-            range of measured jobs.
+        interval: Seconds (low, high) a measurement lies between nine times in ten; outside the range of measured jobs
+            twice as wide as the group's, at least as wide as an unknown group's.
         extrapolates: What about this job lies outside what was measured.
     """
 
@@ -66,9 +71,10 @@ def predict(
     group = accuracy_group(setup)
     memory = footprint(setup, designs, setup.recipe.operand_bytes)
     extrapolates = _extrapolates(setup, designs, memory, accuracy)
-    p90 = accuracy.p90.get(group, accuracy.p90[UNKNOWN_GROUP])
-    if len(extrapolates) > len(setup.device.extrapolates):
-        p90 = max(p90, accuracy.p90[UNKNOWN_GROUP])
+    unknown = accuracy.p90[UNKNOWN_GROUP]
+    p90 = accuracy.p90.get(group, unknown)
+    if group in accuracy.p90 and len(extrapolates) > len(setup.device.extrapolates):
+        p90 = max(OUTSIDE * p90, unknown)
     return Prediction(
         step_s=step_s,
         terms=terms,
@@ -108,6 +114,10 @@ def _extrapolates(
         found.append(f"more than {accuracy.most_gpus:,} GPUs")
     if setup.sequence > accuracy.most_tokens:
         found.append(f"sequences longer than {accuracy.most_tokens:,} tokens")
+    for name, kind in DEGREES.items():
+        degree, most = int(getattr(designs, name)[0]), accuracy.most_degrees.get(name)
+        if most is not None and degree > most:
+            found.append(f"{kind} parallelism over {degree:,} ranks, measured up to {most:,}")
     if float(np.ravel(memory.states_bytes)[0]) > setup.device.memory_bytes:
         found.append("weights and optimizer exceed the device's memory")
     return tuple(found)
