@@ -7,7 +7,7 @@ from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from difflib import get_close_matches
 from pathlib import Path
-from tempfile import NamedTemporaryFile
+from secrets import token_hex
 from typing import IO
 
 from cosmic_opt.errors import SpecError, Where
@@ -43,16 +43,9 @@ def whole_file(path: Path, *, where: Where = OUT) -> Iterator[IO[str]]:
     """
     temporary: Path | None = None
     try:
-        with NamedTemporaryFile(
-            "w",
-            dir=path.parent,
-            prefix=f".{path.name[:100]}.",
-            suffix=".part",
-            delete=False,
-            encoding="utf-8",
-            newline="",
-        ) as file:
-            temporary = Path(file.name)
+        beside = path.parent / f".{path.name[:100]}.{token_hex(8)}.part"
+        with beside.open("x", encoding="utf-8", newline="") as file:  # its mode is what the user's umask leaves
+            temporary = beside
             yield file
             file.flush()
             os.fsync(file.fileno())

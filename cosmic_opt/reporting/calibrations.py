@@ -27,7 +27,8 @@ def calibration_keys(device: str, calibrations: Sequence[Calibration], out: str 
 def calibration_text(device: str, calibrations: Sequence[Calibration]) -> str:
     """Return errors before and after, constants before and after, the largest residuals, and rows left out."""
     fitted = sum(each.fitted for each in calibrations)
-    lines = [f"{device}: {exact(fitted)} rows fitted"]
+    left_out = sum(times for each in calibrations for times in each.left_out.values())
+    lines = [f"{device}: {exact(fitted)} rows fitted" + (f", {exact(left_out)} left out" if left_out else "")]
     if fitted <= 3:
         lines.append("so few rows move only what they determine; every other constant stays where it was")
     errors = [error for each in calibrations for error in each.errors]

@@ -132,7 +132,8 @@ def _other_device(row: Row, device: Device) -> str | None:
         return None
     text(row, "gpu")
     try:
-        return None if device_of(row).name == device.name else "of another device"
+        other = device_of(row).name
+        return None if other == device.name else f"of another device: {other}"
     except SpecError:
         return "of an unknown device"
 

@@ -11,7 +11,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 from numpy.typing import NDArray
 
-from cosmic_opt.analysis.calibration.constants import Constant
+from cosmic_opt.analysis.calibration.constants import LARGEST_FACTOR, Constant
 from cosmic_opt.analysis.calibration.fit import (
     Calibration,
     FitError,
@@ -21,6 +21,7 @@ from cosmic_opt.analysis.calibration.fit import (
     summary,
 )
 from cosmic_opt.analysis.validation.kinds import Row, number, text
+from cosmic_opt.analysis.validation.measured import unusable
 from cosmic_opt.analysis.validation.training import predict_training
 from cosmic_opt.analysis.validation.training_rows import read_row
 from cosmic_opt.catalog.hardware import load_device
@@ -30,6 +31,8 @@ from cosmic_opt.system.hardware import Device
 
 GROUP = "steps"
 NOISE = 0.05
+MOST_OFF = 1.5
+"""A fitted step that is further off, either way, is another job than its row says, or in another unit."""
 REFINED: tuple[Constant, ...] = (
     Constant("gemm.sustained.bf16", GROUP, 0.1),
     Constant("fabric.efficiency", GROUP, 0.1),
@@ -67,6 +70,7 @@ def refine(device: Device, rows: Sequence[Row], *, where: Where) -> Calibration:
 
     constants = tuple(constant for constant in REFINED if device.fabric is not None or "fabric" not in constant.path)
     fitted = solve(device, constants, lambda candidate: np.log(predicted(candidate) / measured) / NOISE)
+    _refuse_far(device, fitted, constants, predicted(fitted) / measured, where)
     before, after = (predicted(each) / measured - 1 for each in (device, fitted))
     return Calibration(
         device=fitted,
@@ -81,6 +85,27 @@ def refine(device: Device, rows: Sequence[Row], *, where: Where) -> Calibration:
     )
 
 
+def _refuse_far(
+    start: Device, fitted: Device, constants: Sequence[Constant], ratios: NDArray[np.float64], where: Where
+) -> None:
+    """Refuse a fit that cannot explain the steps: these constants are shares, and no step differs so much by them.
+
+    Raises:
+        SpecError: half of the steps are still off by `MOST_OFF` or more.
+    """
+    off = float(np.exp(np.median(np.abs(np.log(ratios)))))
+    if off < MOST_OFF:
+        return
+    limit = 0.99 * np.log(LARGEST_FACTOR)
+    ended = [each.path for each in constants if abs(each.log(fitted) - each.log(start)) > limit]
+    reached = f", with {', '.join(ended)} at the limit of its range" if ended else ""
+    raise SpecError(
+        f"the steps cannot be explained: half of them are off by a factor of {off:.3g} or more after the fit{reached}",
+        where=where,
+        hint="check the unit of 'value', the metric, and the job of each row",
+    )
+
+
 def _step(name: str, row: Row, device: Device) -> _Step:
     """Return a row as seconds of a step, whatever metric it has: a rate is inversely proportional to the step."""
     if "kernel" in row or "collective" in row:
@@ -89,7 +114,9 @@ def _step(name: str, row: Row, device: Device) -> _Step:
     if load_device(text(stated_row, "gpu")).name != device.name:
         raise SpecError(f"the row is of {stated_row['gpu']!r}", hint=f"give steps of {device.name!r}")
     job, outcome = read_row(stated_row), predict_training(stated_row)
-    value = number(row, "value")
+    value, reason = number(row, "value"), unusable(row)
+    if reason is not None:
+        raise SpecError(reason, hint="check the unit of 'value'")
     assert outcome.predicted is not None, "a training row is predicted or refused"
     stated = float(step_time(job.setup, job.designs).step_s[0])
     ratio = outcome.predicted / value

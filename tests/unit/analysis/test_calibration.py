@@ -193,7 +193,7 @@ def test_a_row_that_must_not_be_fitted_is_refused_by_name(row: dict[str, Any], r
 def test_a_file_without_rows_of_the_device_says_what_it_holds() -> None:
     with pytest.raises(SpecError, match="no row of 'h100-sxm' can be fitted") as caught:
         read_rows([GEMM | {"gpu": "A100"}], H100, where=WHERE)
-    assert "1 of another device" in str(caught.value.hint)
+    assert "1 of another device: " in str(caught.value.hint)
 
 
 def test_rows_that_are_all_held_out_cannot_be_fitted() -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 from pathlib import Path
 from typing import Any
 from unittest import mock
@@ -75,14 +76,46 @@ def test_every_json_key_is_documented() -> None:
             assert key in section, key
 
 
+STEP: dict[str, Any] = {
+    **{"gpu": "H100-SXM", "metric": "step_time_s", "value": 2.6, "gpus": 64, "seq": 2048, "gbs": 512, "mbs": 4},
+    **{"tp": 1, "pp": 1, "dp": 64, "zero": 3, "recompute": "full", "precision": "bf16", "stack": "fsdp-2023"},
+    "dims": {"layers": 32, "hidden": 4096, "heads": 32, "vocab": 50368, "ffn": 16384},
+    "network": {"gpus_per_node": 8, "scale_out_bytes_per_s": 50e9},
+}
+
+
+@pytest.mark.parametrize(
+    ("factor", "message"), [(1e-9, "is not usable"), (1e-3, "cannot be explained"), (1e3, "cannot be explained")]
+)
+def test_steps_in_another_unit_are_refused_and_nothing_is_written(factor: float, message: str, tmp_path: Path) -> None:
+    steps = write(tmp_path, json.dumps([STEP | {"value": 2.6 * factor}]), "steps.json")
+    out = tmp_path / "mine.yaml"
+    done = run("calibrate", "--device", "h100", "--steps", steps, "--out", str(out))
+    assert (done.code, done.out) == (2, "")
+    assert message in done.err
+    assert "unit of 'value'" in done.err
+    assert not out.exists()
+
+
+def test_the_text_says_how_many_rows_are_left_out_and_why() -> None:
+    done = run("calibrate", "--device", "a100-80", "--rows", str(DATA / "kernels.json"))
+    assert done.out.startswith("a100-80: 1 rows fitted, 387 left out")
+    assert "113  of another device: a100-sxm" in done.out
+
+
+def test_a_written_file_has_the_mode_that_the_users_umask_leaves(tmp_path: Path) -> None:
+    out = tmp_path / "mine.yaml"
+    before = os.umask(0o022)
+    try:
+        run("calibrate", "--device", "h100", "--rows", write(tmp_path, HEADER + ROW), "--out", str(out), "--quiet")
+    finally:
+        os.umask(before)
+    assert out.stat().st_mode & 0o777 == 0o644
+    assert [path.name for path in tmp_path.glob(".*")] == []
+
+
 def test_a_few_own_steps_refine_and_the_file_says_so(tmp_path: Path) -> None:
-    step: dict[str, Any] = {
-        **{"gpu": "H100-SXM", "metric": "step_time_s", "value": 20.0, "gpus": 64, "seq": 2048, "gbs": 512, "mbs": 4},
-        **{"tp": 1, "pp": 1, "dp": 64, "zero": 3, "recompute": "full", "precision": "bf16", "stack": "fsdp-2023"},
-        "dims": {"layers": 32, "hidden": 4096, "heads": 32, "vocab": 50368, "ffn": 16384},
-        "network": {"gpus_per_node": 8, "scale_out_bytes_per_s": 50e9},
-    }
-    steps = write(tmp_path, json.dumps([step]), "steps.json")
+    steps = write(tmp_path, json.dumps([STEP]), "steps.json")
     out = tmp_path / "mine.yaml"
     done = run("calibrate", "--device", "h100", "--steps", steps, "--out", str(out), "--json")
     assert done.code == 0, done.err
@@ -149,7 +182,8 @@ def test_an_existing_file_is_replaced_only_with_force(tmp_path: Path) -> None:
 
 def test_a_folder_that_cannot_be_written_is_refused(tmp_path: Path) -> None:
     rows, refusal = write(tmp_path, HEADER + ROW), PermissionError(13, "Permission denied")
-    with mock.patch("cosmic_opt.cli.files.NamedTemporaryFile", side_effect=refusal):
+    with mock.patch("cosmic_opt.cli.files.token_hex", side_effect=refusal):
         done = run("calibrate", "--device", "h100", "--rows", rows, "--out", str(tmp_path / "mine.yaml"))
     assert (done.code, done.out) == (2, "")
+    assert "cannot write" in done.err
     assert "Permission denied" in done.err
