@@ -46,19 +46,26 @@ def _groups(groups: Sequence[GroupErrors]) -> list[str]:
     """Return one table: each group's rows that may be fitted beside those that are only reported."""
     if not groups:
         return []
-    lines = ["", "error in percent, median signed / median absolute / 90th percentile; rank: Spearman's correlation"]
+    lines = [
+        "",
+        "error in percent, median signed / median absolute / 90th percentile; rank: Spearman's, of rows of one metric",
+    ]
     rows = list[tuple[str, ...]]()
     for by, heading in GROUPS.items():
         members = [group for group in groups if group.by == by]
         if heading and members:
-            rows.append((heading, *[""] * 6))
+            rows.append((heading, *[""] * 7))
         rows += [_group_cells(group, "  " if heading else "") for group in members]
-    header = ("", "calibration", "error", "rank", "reported", "error", "rank")
+    header = ("", "calibration", "error", "rank", "reported", "error", "rank", "rank of all folds")
     return [*lines, table(header, rows, right=(1, 2, 3, 4, 5, 6))]
 
 
 def _group_cells(group: GroupErrors, indent: str) -> tuple[str, ...]:
-    return (indent + group.group, *_error_cells(group.calibration), *_error_cells(group.reported))
+    together = "-"
+    if group.ranks:
+        most = group.ranks[0]
+        together = f"{most.rank:.3f} of {exact(most.rows)} {most.metric}"
+    return (indent + group.group, *_error_cells(group.calibration), *_error_cells(group.reported), together)
 
 
 def _error_cells(errors: Errors | None) -> tuple[str, str, str]:

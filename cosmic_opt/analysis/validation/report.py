@@ -94,13 +94,27 @@ class Errors:
 
 
 @dataclass(frozen=True, slots=True)
+class MetricRank:
+    """Spearman's correlation of predicted and measured over `rows` rows of one metric, of all folds."""
+
+    metric: str
+    rows: int
+    rank: float
+
+
+@dataclass(frozen=True, slots=True)
 class GroupErrors:
-    """Errors of the rows whose `by` is `group`: rows that may be fitted, and rows that are only reported."""
+    """Errors of the rows whose `by` is `group`: rows that may be fitted, and rows that are only reported.
+
+    `ranks` are those of all folds together, one for each metric with at least ten rows: order does not depend on what
+    was fitted, and a source may be too small for a rank of a fold alone.
+    """
 
     by: str
     group: str
     calibration: Errors | None
     reported: Errors | None
+    ranks: tuple[MetricRank, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -204,7 +218,15 @@ def _natural(name: str) -> tuple[int, str]:
 def _group(by: str, name: str, rows: Sequence[ValidationRow]) -> GroupErrors:
     fitted = [row for row in rows if row.facts is not None and row.facts.fold in CALIBRATION_FOLDS]
     reported = [row for row in rows if row.facts is not None and row.facts.fold not in CALIBRATION_FOLDS]
-    return GroupErrors(by, name, errors_of(fitted), errors_of(reported))
+    return GroupErrors(by, name, errors_of(fitted), errors_of(reported), tuple(_ranks_by_metric(rows)))
+
+
+def _ranks_by_metric(rows: Sequence[ValidationRow]) -> Iterable[MetricRank]:
+    """Yield the correlation over the rows of each metric, the most frequent metric first."""
+    for metric, count in Counter(row.facts.metric for row in rows if row.facts is not None).most_common():
+        rank = _rank(rows, metric)
+        if rank is not None:
+            yield MetricRank(metric, count, rank)
 
 
 def errors_of(rows: Sequence[ValidationRow]) -> Errors | None:
@@ -222,10 +244,11 @@ def errors_of(rows: Sequence[ValidationRow]) -> Errors | None:
     )
 
 
-def _rank(rows: Sequence[ValidationRow]) -> float | None:
-    """Return Spearman's correlation over the rows of the most frequent metric."""
-    metrics = Counter(row.facts.metric for row in rows if row.facts is not None)
-    metric = max(metrics, key=lambda name: (metrics[name], name))
+def _rank(rows: Sequence[ValidationRow], metric: str | None = None) -> float | None:
+    """Return Spearman's correlation over the rows of a metric, by default the most frequent one."""
+    if metric is None:
+        metrics = Counter(row.facts.metric for row in rows if row.facts is not None)
+        metric = max(metrics, key=lambda name: (metrics[name], name))
     pairs = [
         (row.predicted, row.measured)
         for row in rows

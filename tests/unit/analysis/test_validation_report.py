@@ -129,3 +129,14 @@ def test_equal_predictions_have_no_rank() -> None:
 def test_rows_of_known_order_only_have_an_error_that_is_not_counted() -> None:
     summary = summarise("rows", [ranked(5.0, 1.0, "g", absolute=False), ranked(1.0, 1.0, "g", absolute=False)])
     assert (summary.median_error, summary.exact, summary.predicted) == (None, 0, 2)
+
+
+def test_a_group_too_small_for_a_rank_of_each_fold_is_ranked_over_all_folds_by_metric() -> None:
+    rates = [
+        row(float(index), float(index), replace(FACTS, fold=index % 3, metric="flop_per_s")) for index in range(1, 11)
+    ]
+    times = [row(float(10 - index), float(index), replace(FACTS, fold=2)) for index in range(1, 10)]
+    group = summarise("rows", [*rates, *times]).groups[0]
+    assert group.calibration is not None
+    assert group.calibration.rank is None
+    assert [(each.metric, each.rows, each.rank) for each in group.ranks] == [("flop_per_s", 10, pytest.approx(1.0))]
