@@ -3,19 +3,39 @@
 from __future__ import annotations
 
 from cosmic_opt.analysis.validation.inference_rows import InferenceRow, read_row
-from cosmic_opt.analysis.validation.kinds import ROW_KINDS, Outcome, Row, RowKind, text, whole
+from cosmic_opt.analysis.validation.kinds import ROW_KINDS, Outcome, Row, RowKind, text
+from cosmic_opt.analysis.validation.measured import metric_of
 from cosmic_opt.catalog.stacks import load_accuracy
-from cosmic_opt.errors import SpecError, nearest
+from cosmic_opt.errors import SpecError
 from cosmic_opt.simulation.calibrated.serving_predict import (
     ServingPrediction,
     predict_batch,
     predict_prefill,
     predict_saturated,
+    predict_token,
+    predict_token_saturated,
 )
 
 LATENCY, PREFILL, POWER = "batch_latency_s", "prefill_time_s", "average_power_w"
 TOTAL_RATE, GPU_RATE, TOKEN_TIME = "output_tokens_per_s_total", "output_tokens_per_s_per_gpu", "ms_per_token_throughput"
-METRICS = (LATENCY, PREFILL, POWER, TOTAL_RATE, GPU_RATE, TOKEN_TIME)
+BETWEEN = "output_token_time_s"
+METRICS = (LATENCY, PREFILL, BETWEEN, POWER, TOTAL_RATE, GPU_RATE, TOKEN_TIME)
+ALIASES = {
+    **dict.fromkeys(("latency", "e2e_latency", "end_to_end_latency", "batch_latency", "batch_time", "time_s"), LATENCY),
+    **dict.fromkeys(("latency_s", "e2e_latency_s", "end_to_end_latency_s", "batch_time_s"), LATENCY),
+    **dict.fromkeys(("ttft", "ttft_s", "time_to_first_token", "time_to_first_tokens_s", "prefill_time"), PREFILL),
+    **dict.fromkeys(("prefill_latency_s", "prefill_latency", "time_to_first_tokens"), PREFILL),
+    **dict.fromkeys(("tpot", "tpot_s", "itl", "itl_s", "inter_tokens_latency", "inter_tokens_latency_s"), BETWEEN),
+    **dict.fromkeys(("time_per_output_tokens", "time_per_output_tokens_s", "output_tokens_time"), BETWEEN),
+    **dict.fromkeys(("output_tokens_time_s", "time_between_tokens_s", "tbt", "tbt_s"), BETWEEN),
+    **dict.fromkeys(("output_tokens_per_s", "output_throughput_tokens_per_s", "output_tps"), TOTAL_RATE),
+    **dict.fromkeys(("output_throughput", "generated_tokens_per_s"), TOTAL_RATE),
+    **dict.fromkeys(("output_tokens_per_gpu_per_s", "output_tps_per_gpu"), GPU_RATE),
+    "ms_per_tokens_throughput": TOKEN_TIME,
+    "average_power": POWER,
+}
+"""Other names in use, spelled as `plain_metric` spells them."""
+JOB_FIELDS, OTHER_KINDS = ("engine", "input_tokens", "output_tokens", "new_tokens"), ("gbs", "kernel", "collective")
 NO_POWER = "the power of a board depends on clocks and cooling, which are not inputs"
 
 
@@ -27,17 +47,19 @@ def predict_inference(row: Row) -> Outcome:
     Raises:
         SpecError: the row lacks an input, names an unknown device, engine or precision, or is not predicted.
     """
-    metric = text(row, "metric")
+    metric, units = metric_of(text(row, "metric"), METRICS, ALIASES)
     if metric == POWER:
         raise SpecError(NO_POWER, hint="give the latency of the batch")
-    if metric not in METRICS:
-        raise SpecError(f"unknown metric {metric!r}", hint=nearest(metric, METRICS))
-    job, gpus, accuracy = read_row(row), whole(row, "gpus"), load_accuracy("inference")
-    full = isinstance(row.get("batch"), str)
+    if metric != PREFILL and not (row.get("output_tokens") or row.get("new_tokens")):
+        raise SpecError("the length of the answer is not stated", hint="give output_tokens")
+    job, accuracy = read_row(row), load_accuracy("inference")
+    gpus, full = int(job.designs.gpus[0]), isinstance(row.get("batch"), str)
     predict = predict_prefill if metric == PREFILL else predict_saturated if full else predict_batch
+    if metric == BETWEEN:
+        predict = predict_token_saturated if full else predict_token
     prediction = predict(job.setup, job.designs, job.requests, accuracy)
     return Outcome(
-        predicted=_in_metric(metric, job, prediction, gpus),
+        predicted=units * _in_metric(metric, job, prediction, gpus),
         note=_note(job, prediction),
         group=f"inference, {job.setup.engine.name}" + (", saturated" if full else ""),
         gpu=job.setup.device.name,
@@ -47,7 +69,7 @@ def predict_inference(row: Row) -> Outcome:
 
 
 def _in_metric(metric: str, job: InferenceRow, prediction: ServingPrediction, gpus: int) -> float:
-    if metric in (LATENCY, PREFILL):
+    if metric in (LATENCY, PREFILL, BETWEEN):
         return prediction.seconds
     tokens = prediction.batch * job.requests.output
     if metric == TOKEN_TIME:
@@ -64,7 +86,7 @@ def _note(job: InferenceRow, prediction: ServingPrediction) -> str:
 
 
 def _is_inference(row: Row) -> bool:
-    return "engine" in row and ("output_tokens" in row or "new_tokens" in row)
+    return any(key in row for key in JOB_FIELDS) and not any(key in row for key in OTHER_KINDS)
 
 
 ROW_KINDS.register("inference")(RowKind(_is_inference, predict_inference))

@@ -5,49 +5,36 @@ Every rule reads fields; none reads where a row comes from or how far off it is.
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass, replace
 
 import numpy as np
 
 from cosmic_opt.analysis.validation.kinds import Row, text, whole
+from cosmic_opt.analysis.validation.row_engines import engine_of
 from cosmic_opt.analysis.validation.training_rows import read_model
 from cosmic_opt.catalog.engines import load_engine, load_number_format
-from cosmic_opt.catalog.hardware import load_device
-from cosmic_opt.errors import SpecError, nearest
+from cosmic_opt.catalog.hardware import load_device, plain_name
+from cosmic_opt.errors import SpecError
 from cosmic_opt.simulation.calibrated.serving_job import ServingDesigns, ServingSetup
 from cosmic_opt.system.hardware import Device
 from cosmic_opt.workloads.kv_cache import cache_bytes_per_token, weight_bytes
 from cosmic_opt.workloads.language_model import LanguageModel
 from cosmic_opt.workloads.requests import Requests
 
-AMD = "mi"
-"""How names of the vendor's devices start; its build of an engine is another one."""
-ENGINES = {
-    "vllm": "vllm",
-    "tensorrt-llm": "tensorrt-llm",
-    "tensorrt-llm v0.5": "tensorrt-llm",
-    "tensorrt-llm v0.5.0": "tensorrt-llm",
-    "tensorrt-llm v0.6.1": "tensorrt-llm",
-    "tensorrt-llm v1.0": "tensorrt-llm-2025",
-    "fastertransformer/triton": "tensorrt-llm",
-    "deepspeed": "deepspeed-gaudi",
-    "deepspeed-mii": "deepspeed-mii",
-    "deepspeed-inference": "deepspeed-inference",
-    "accelerate (layer-sequential)": "accelerate",
-}
-"""The engine each spelling of a row means; the predecessor of TensorRT-LLM shares its kernels."""
-OFFLOADED = "deepspeed-zero"
 FORMATS = {
-    "fp16/bf16": "fp16",
-    "weight = fp16, kv cache = fp16": "fp16",
-    "weight = fp16, kv cache = fp8": "fp16-kv8",
-    "weight = fp16, kv cache = int8": "fp16-kv8",
-    "weight = fp8, kv cache = fp8": "fp8",
-    "weight = int8, kv cache = int8": "int8-kv8",
-    "weight = int8, kv cache = fp8": "int8-kv8",
-    "int8 weights": "int8",
+    **dict.fromkeys(("fp16bf16", "float16", "half", "weightfp16kvcachefp16"), "fp16"),
+    **dict.fromkeys(("bfloat16", "bf16fp16"), "bf16"),
+    **dict.fromkeys(("weightfp16kvcachefp8", "weightfp16kvcacheint8"), "fp16-kv8"),
+    **dict.fromkeys(("weightfp8kvcachefp8", "fp8e4m3", "w8a8fp8"), "fp8"),
+    **dict.fromkeys(("weightfp8kvcachefp16", "weightfp8kvcachebf16"), "fp8-kv16"),
+    **dict.fromkeys(("nvfp4", "fp4e2m1"), "fp4"),
+    **dict.fromkeys(("weightint8kvcacheint8", "weightint8kvcachefp8"), "int8-kv8"),
+    **dict.fromkeys(("int8weights", "w8a16", "int8weightonly"), "int8"),
+    **dict.fromkeys(("w4a16", "awq", "gptq", "int4weights", "int4weightonly"), "int4"),
 }
-"""Other spellings of number formats."""
+"""Other spellings of number formats, by their letters and digits."""
+UNNAMED_FORMAT = "fp16"
 SHORT_PROMPT = 16
 """Tokens of a prompt that is only called short."""
 EMULATED = ("fp8", "fp4")
@@ -71,25 +58,27 @@ def read_row(row: Row) -> InferenceRow:
         SpecError: a field without which there is no prediction is missing or makes no sense.
     """
     device = _device(row)
+    engine, release = engine_of(row, device)
     numbers = load_number_format(_format(row))
     model = read_served_model(row)
     setup = ServingSetup(
         model=model,
         device=device,
-        engine=load_engine(_engine(row, device)),
+        engine=load_engine(engine),
         numbers=numbers,
         parallel_block=bool(row["dims"].get("parallel_block")),
     )
     designs = ServingDesigns.of(
-        tp=whole(row, "tp"),
+        tp=_tensor_degree(row),
         pp=whole(row, "pp") if row.get("pp") else 1,
         ep=whole(row, "ep") if row.get("ep") else 1,
         batch=_batch(row),
     )
-    if designs.gpus[0] != whole(row, "gpus"):
+    if row.get("gpus") is not None and designs.gpus[0] != whole(row, "gpus"):
         raise SpecError(f"tp, pp and ep make {designs.gpus[0]:g} GPUs, not {row['gpus']}", hint="state all degrees")
     requests = _requests(row)
-    return InferenceRow(setup, designs, requests, _assumed(row, setup, designs, requests))
+    assumed = (*_assumed(row, setup, designs, requests), *([] if release is None else [release]))
+    return InferenceRow(setup, designs, requests, assumed)
 
 
 def read_served_model(row: Row) -> LanguageModel:
@@ -115,18 +104,19 @@ def _device(row: Row) -> Device:
     return replace(device, fabric=replace(device.fabric, link_bytes_per_s=float(rate)))
 
 
-def _engine(row: Row, device: Device) -> str:
-    name = text(row, "engine").lower()
-    if name == OFFLOADED:
-        raise SpecError("weights gathered from other devices for each step are not modelled", hint="use tp or pp")
-    if name not in ENGINES:
-        raise SpecError(f"unknown engine {row['engine']!r}", hint=nearest(name, ENGINES))
-    return "vllm-rocm" if device.name.startswith(AMD) and name == "vllm" else ENGINES[name]
-
-
 def _format(row: Row) -> str:
-    name = text(row, "precision").lower()
-    return FORMATS.get(name, name)
+    if row.get("precision") is None:
+        return UNNAMED_FORMAT
+    name = text(row, "precision").strip().lower()
+    return FORMATS.get(plain_name(name), name.replace("_", "-"))
+
+
+def _tensor_degree(row: Row) -> int:
+    """Return tp; where a row is silent, all of its GPUs that no other degree takes."""
+    if row.get("tp") is not None:
+        return whole(row, "tp")
+    others = math.prod(whole(row, key) for key in ("pp", "ep") if row.get(key))
+    return max(1, whole(row, "gpus") // others)
 
 
 def _batch(row: Row) -> int:
@@ -137,7 +127,7 @@ def _batch(row: Row) -> int:
 def _requests(row: Row) -> Requests:
     if row.get("new_tokens"):
         return Requests(SHORT_PROMPT, whole(row, "new_tokens"))
-    return Requests(whole(row, "input_tokens"), whole(row, "output_tokens"))
+    return Requests(whole(row, "input_tokens"), whole(row, "output_tokens") if "output_tokens" in row else 1)
 
 
 def _assumed(row: Row, setup: ServingSetup, designs: ServingDesigns, requests: Requests) -> tuple[str, ...]:
@@ -149,11 +139,15 @@ def _assumed(row: Row, setup: ServingSetup, designs: ServingDesigns, requests: R
         found.append("cache and weights exceed the stated memory: the engine swaps, or the memory is another")
     if np.any((designs.pp > 1) & (designs.batch > 1)):
         found.append("a pipeline with a batch: its micro-batches are not stated")
-    widened = "kv cache = fp8" in str(row.get("precision")).lower()
+    widened = "kvcachefp8" in plain_name(str(row.get("precision")))
     if widened and not any(name in setup.device.peak_flop_per_s for name in EMULATED):
         found.append("an fp8 cache on a device without fp8: converted in software")
     if setup.engine.name in ("deepspeed-mii", "deepspeed-inference", "accelerate", "vllm-rocm"):
         found.append("an engine with few or early rows: only ranks count")
+    if row.get("precision") is None:
+        found.append(f"the precision is not stated: {UNNAMED_FORMAT}")
+    if row.get("tp") is None and designs.gpus[0] > 1:
+        found.append("the split is not stated: tensor parallelism over all GPUs")
     if row.get("prompt") is not None and not row.get("input_tokens"):
         found.append(f"the prompt is only called {row['prompt']}: {SHORT_PROMPT} tokens")
     if "assumed" in str(row.get("notes")):

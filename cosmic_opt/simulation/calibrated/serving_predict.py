@@ -8,8 +8,9 @@ from dataclasses import dataclass
 import numpy as np
 
 from cosmic_opt.errors import SpecError
+from cosmic_opt.simulation.calibrated.decode import decode_terms
 from cosmic_opt.simulation.calibrated.prefill import prefill_terms
-from cosmic_opt.simulation.calibrated.serving import batch_terms, saturated
+from cosmic_opt.simulation.calibrated.serving import batch_terms, saturated, waves
 from cosmic_opt.simulation.calibrated.serving_job import FloatArray, ServingDesigns, ServingSetup, Terms
 from cosmic_opt.workloads.kv_cache import (
     BINARY_GB,
@@ -89,6 +90,31 @@ def predict_saturated(
     if np.any(state.batch < 1):
         raise SpecError("no sequence fits beside the weights", hint="use more GPUs, or fewer bytes per weight")
     return prediction_of(setup, designs.with_batch(state.batch), requests, accuracy, state.terms)
+
+
+def predict_token(
+    setup: ServingSetup, designs: ServingDesigns, requests: Requests, accuracy: Accuracy
+) -> ServingPrediction:
+    """Return the mean time between two tokens of an answer in a batch that arrives at once, as much as fits of it.
+
+    Raises:
+        SpecError: `designs` holds more than one design.
+    """
+    fit = designs.with_batch(waves(setup, designs, requests).fit)
+    return prediction_of(setup, fit, requests, accuracy, decode_terms(setup, fit, requests.mean_context))
+
+
+def predict_token_saturated(
+    setup: ServingSetup, designs: ServingDesigns, requests: Requests, accuracy: Accuracy
+) -> ServingPrediction:
+    """Return the time between two tokens of an answer of a saturated replica, prefill of newcomers included.
+
+    Raises:
+        SpecError: `designs` holds more than one design, or no sequence fits.
+    """
+    cycle = predict_saturated(setup, designs, requests, accuracy)
+    terms = {name: np.array([each / requests.output]) for name, each in cycle.terms.items()}
+    return prediction_of(setup, designs.with_batch([cycle.batch]), requests, accuracy, terms)
 
 
 def accuracy_group(setup: ServingSetup) -> str:
