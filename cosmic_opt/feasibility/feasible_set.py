@@ -94,10 +94,14 @@ class FeasibleSet:
             return cover_within(self.diagrams, self.model.designs, max_regions or 1)
         return cover_by(self.diagrams, columns)
 
-    def unrank(self, ranks: NDArray[np.generic]) -> Codes:
-        """Return the designs with the given ranks in [0, size): the last component varies fastest."""
-        codes = np.zeros((len(ranks), len(self.model.columns)), dtype=np.int32)
-        rest = ranks.astype(object) if self.size >= 2**62 else ranks.astype(np.int64)
+    def unrank(self, ranks: Sequence[int] | NDArray[np.generic]) -> Codes:
+        """Return the designs with the given ranks: the last component varies fastest.
+
+        Raises:
+            SpecError: a rank is no whole number in [0, size).
+        """
+        rest = _ranks_within(ranks, self.size)
+        codes = np.zeros((len(rest), len(self.model.columns)), dtype=np.int32)
         for diagram in reversed(self.diagrams):
             digit, rest = rest % diagram.size, rest // diagram.size
             wanted = digit.astype(diagram.counts[0].dtype)
@@ -182,6 +186,23 @@ class FeasibleSet:
         parts = list(self.chunks())
         codes = np.concatenate(parts) if parts else np.zeros((0, self.model.designs), dtype=np.int32)
         return codes[np.lexsort(codes.T[::-1])]
+
+
+def _ranks_within(ranks: Sequence[int] | NDArray[np.generic], size: int) -> NDArray[np.generic]:
+    """Return ranks, shape [n], as an array that holds numbers up to `size`.
+
+    Raises:
+        SpecError: one of them is no whole number in [0, size).
+    """
+    given = ranks if isinstance(ranks, np.ndarray) else np.array(ranks, dtype=object)  # no detour by floats
+    hint = f"give a list of ranks from 0 to {size - 1}" if size else "the set is empty"
+    whole = given.dtype.kind in "iu" or all(type(rank) is int or isinstance(rank, np.integer) for rank in given.flat)
+    if given.ndim != 1 or not whole:
+        raise SpecError("a rank is a whole number", hint=hint)
+    if given.size and (int(given.min()) < 0 or int(given.max()) >= size):
+        wrong = int(given.min()) if int(given.min()) < 0 else int(given.max())
+        raise SpecError(f"there is no design of rank {wrong}", hint=hint)
+    return given.astype(object if size >= 2**62 else np.int64)
 
 
 def _digits(start: int, count: int, period: int, size: int) -> NDArray[np.generic]:

@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given, settings
 
 from cosmic_opt.api import Problem
-from cosmic_opt.errors import LimitError, Where
+from cosmic_opt.errors import LimitError, SpecError, Where
 from cosmic_opt.feasibility.compile import CompileLimit
 from cosmic_opt.feasibility.feasible_set import FeasibleSet, feasible_set
 from cosmic_opt.ir import lower as lowering
@@ -308,3 +308,23 @@ def test_spans_of_any_length_tile_the_whole_set() -> None:
     whole = feasible.unrank(np.arange(feasible.size))
     for chunk in (1, 7, 100, feasible.size):
         assert np.array_equal(np.concatenate(list(feasible.chunks(chunk=chunk))), whole)
+
+
+def test_unrank_takes_what_rank_gives() -> None:
+    feasible = two_parts()
+    third = feasible.unrank([3])
+    assert np.array_equal(feasible.unrank(feasible.rank(third)), third)
+    assert np.array_equal(feasible.unrank(range(24)), feasible.unrank(np.arange(24)))
+    assert feasible.unrank([]).shape == (0, 5)
+
+
+@pytest.mark.parametrize("ranks", [[-1], [24], [0, 10**40], [2**63, -1], [1.5], [float("nan")], [True], [[0]], ["0"]])
+def test_a_rank_that_no_design_has_is_refused(ranks: list[int]) -> None:
+    with pytest.raises(SpecError, match="rank"):
+        two_parts().unrank(ranks)
+
+
+def test_an_empty_set_has_no_rank() -> None:
+    assert empty_set().unrank([]).shape == (0, 2)
+    with pytest.raises(SpecError, match="no design of rank 0"):
+        empty_set().unrank(np.zeros(1, dtype=np.int64))
