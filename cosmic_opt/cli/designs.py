@@ -88,7 +88,7 @@ def enumerate_designs(
     if resume and limit is not None and written.held > limit:
         held = f"{out} already held {written.held:,} designs, more than --limit {limit:,}"
         request.output.log(f"{held}: all of them are kept, and none is added")
-    token = source.token(written.rank) if written.rank < source.size else None
+    token = source.token(written.reached) if written.reached < source.size else None
     if token is not None:
         request.output.log(f"to go on: --resume-after {token}")
     if out is not None:
@@ -188,7 +188,7 @@ class _Stdout:
 
     def open(self, *, resume: bool) -> Position:
         del resume  # the reader keeps what is printed
-        return Position(self.start, 0, 0)
+        return Position(self.start, 0, 0, self.start)
 
     def add(self, block: Block, designs: int) -> None:
         del designs
@@ -213,7 +213,7 @@ def _pour(source: DesignSource, sink: Sink, start: int, limit: int | None, *, re
         for block in source.blocks(at.rank, None if limit is None else limit - at.designs, sink.chunk):
             sink.add(block, at.designs)
             done = at.designs + len(block.batch)
-            at = Position(block.last, done, done)
+            at = Position(block.last, done, done, block.last)
             show(at.rank - start)
     if at.held:
         sink.finish()

@@ -23,11 +23,16 @@ Encode = Callable[[DesignBatch, Sequence[MetricColumn]], str]
 
 @dataclass(frozen=True)
 class Position:
-    """How far a file of designs is: the rank to go on at, and the designs before it; `held` counts later ones too."""
+    """How far a file of designs is: the rank to go on writing at, and the designs before it.
+
+    Where the block that begins at `rank` is there in part, and written again, `held` counts its designs too, and
+    `reached` is the rank after the last of them; else it is `rank`.
+    """
 
     rank: int
     designs: int
     held: int
+    reached: int
 
 
 @dataclass(frozen=True)
@@ -63,8 +68,8 @@ class LineFile:
             self.part.write_text(self.header, encoding="utf-8", newline="")
         except OSError as error:
             raise self._refused(error) from None
-        self._note(Position(self.start, 0, 0))
-        return Position(self.start, 0, 0)
+        self._note(Position(self.start, 0, 0, self.start))
+        return Position(self.start, 0, 0, self.start)
 
     def _reopen(self) -> Position:
         where = Where("--resume")
@@ -82,7 +87,7 @@ class LineFile:
             hint = f"remove {str(self.state)!r} to begin again"
             raise SpecError(f"{str(self.part)!r} is shorter than its state says", where=where, hint=hint)
         os.truncate(self.part, size)
-        return Position(rank, designs, designs)
+        return Position(rank, designs, designs, rank)
 
     def add(self, block: Block, designs: int) -> None:
         """Append a block; there are `designs` before it.
@@ -94,7 +99,7 @@ class LineFile:
             with self.part.open("a", encoding="utf-8", newline="") as file:
                 file.write(self.encode(block.batch, block.metrics))
             done = designs + len(block.batch)
-            self._note(Position(block.last, done, done))
+            self._note(Position(block.last, done, done, block.last))
         except OSError as error:
             raise self._refused(error) from None
 

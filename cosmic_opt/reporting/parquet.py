@@ -50,10 +50,14 @@ class PartFolder:
         """
         manifest = {**self.manifest, "part": self.chunk}
         try:
+            if self.path.exists() and not self.path.is_dir():
+                raise SpecError(
+                    f"cannot use {str(self.path)!r}: it is a file, no folder", where=OUT, hint="give another name"
+                )
             if not resume or not self.path.exists():
                 self.path.mkdir()
                 (self.path / MANIFEST).write_text(json.dumps(manifest), encoding="utf-8")
-                return Position(self.start, 0, 0)
+                return Position(self.start, 0, 0, self.start)
             found = json.loads((self.path / MANIFEST).read_text(encoding="utf-8"))
             if found == manifest:
                 return self._reopen()
@@ -81,9 +85,9 @@ class PartFolder:
         for name, (_, end) in zip(names, expected, strict=True):
             last, rows = _ranks_and_rows(self.path / name)
             if last < end:  # a run with a smaller --limit ended inside this part: it is written again
-                return Position(rank, designs, designs + rows)
+                return Position(rank, designs, designs + rows, last)
             rank, designs = end, designs + rows
-        return Position(rank, designs, designs)
+        return Position(rank, designs, designs, rank)
 
     @staticmethod
     def _name(rank: int) -> str:

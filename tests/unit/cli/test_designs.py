@@ -244,7 +244,7 @@ def test_a_stopped_file_goes_on_after_its_last_whole_block(suffix: str, tmp_path
     expected = out.read_text()
     out.unlink()
     sink = designs._sink(source, out, 0)
-    assert sink.open(resume=False) == Position(0, 0, 0)
+    assert sink.open(resume=False) == Position(0, 0, 0, 0)
     for at, block in enumerate(source.blocks(0, 300, 100)):
         sink.add(block, 100 * at)
     with (tmp_path / f".a{suffix}.part").open("a") as file:
@@ -307,3 +307,24 @@ def test_hostile_input_is_refused_with_a_hint(case: str, tmp_path: Path, monkeyp
 
 def test_a_huge_limit_is_everything() -> None:
     assert len(lines(run("enumerate", LLAMA, "--limit", "9" * 30))) == 968
+
+
+def test_a_folder_that_is_not_gone_on_with_names_the_rank_after_all_that_it_holds(tmp_path: Path) -> None:
+    out = str(tmp_path / "pp.parquet")
+    whole = run("enumerate", LLAMA, "--limit", "300", "--out", out, "--json").keys["resume_after"]
+    assert whole.startswith("300-")
+    kept = run("enumerate", LLAMA, "--limit", "3", "--out", out, "--resume", "--json").keys
+    assert (kept["designs"], kept["resume_after"]) == (300, whole)
+    after = ("--resume-after", whole.replace("300-", "10-"), "--out", str(tmp_path / "from.parquet"))
+    assert run("enumerate", LLAMA, *after, "--limit", "3").code == 0
+    assert "--resume-after 13-" in run("enumerate", LLAMA, *after, "--limit", "2", "--resume").err
+
+
+def test_a_plain_file_named_as_a_folder_is_not_gone_on_with(tmp_path: Path) -> None:
+    out = tmp_path / "plain.parquet"
+    out.touch()
+    for more in ([], ["--resume"]):
+        done = run("enumerate", LLAMA, "--out", str(out), "--limit", "1", *more)
+        assert done.code == 2
+        assert "is a file, no folder" in done.err
+        assert "--resume" not in done.err
