@@ -94,9 +94,9 @@ def _require_analytical(spec: InstanceSpec, workload: Transformer, data: Mapping
     if "precision" in data:
         hint = "add 'stack: megatron-te-2025', or leave the precision out"
         raise SpecError("a precision needs a software stack", where=spec.where, hint=hint)
-    if not workload.is_dense:
+    if not workload.is_dense or workload.clamped_gate:
         raise SpecError(
-            f"{workload.name} has experts or latent attention, which only calibrated stacks run",
+            f"{workload.name} has experts, latent attention or a clamped gate, which only calibrated stacks run",
             where=spec.where,
             hint="add 'stack: megatron-te-2025' to the instance, or --set stack=megatron-te-2025",
         )

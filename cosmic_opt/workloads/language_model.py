@@ -163,6 +163,7 @@ def language_model(workload: Transformer) -> LanguageModel:
         gated_mlp=workload.gated_mlp,
         dropout=workload.dropout,
         tied_embeddings=workload.tied_embeddings,
+        clamped_gate=workload.clamped_gate,
         latent=workload.latent,
         experts=workload.experts,
     )

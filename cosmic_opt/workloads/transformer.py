@@ -28,6 +28,7 @@ class Transformer:
         head_dim: Width of one head; `heads * head_dim` may differ from `hidden` (GPT-3 13B).
         ffn: Width inside the MLP, of one branch when `gated_mlp`.
         sequence: Tokens of one sequence unless a job says otherwise.
+        clamped_gate: The gate is clamped, scaled and shifted, a chain of kernels; only calibrated stacks know its cost.
         tied_embeddings: The head reuses the token table.
         positions: Rows of the learned position table; 0 means rotary embeddings of queries and keys.
         biases: Which linear maps have one: "qkv", "out" (attention output), "mlp" (both MLP maps).
@@ -57,6 +58,7 @@ class Transformer:
     classes: int = 0
     experts: Experts | None = None
     latent: LatentAttention | None = None
+    clamped_gate: bool = False
 
     def __post_init__(self) -> None:
         _check(self)
@@ -266,6 +268,8 @@ def _check(workload: Transformer) -> None:
     if workload.experts is not None and workload.experts.dense_layers >= workload.layers:
         hint = f"fewer than {workload.layers}"
         raise _error(f"{workload.experts.dense_layers} dense layers", "experts.dense_layers", hint)
+    if workload.clamped_gate and not workload.gated_mlp:
+        raise _error("a clamped gate without a gate", "clamped_gate", "write gated_mlp: true, or leave it out")
     if workload.is_vision and not workload.is_dense:
         raise _error("an image model with experts or latent attention", "experts", "leave them out")
     _check_ends(workload)

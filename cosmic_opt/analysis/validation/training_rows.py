@@ -6,17 +6,18 @@ Every rule reads fields; none reads where a row comes from or how far off it is.
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 
 from cosmic_opt.analysis.validation.kinds import Row, number, text, whole
 from cosmic_opt.catalog.hardware import load_device
+from cosmic_opt.catalog.published import published_workloads
 from cosmic_opt.catalog.stacks import load_recipe, load_stack
-from cosmic_opt.errors import SpecError
+from cosmic_opt.errors import SpecError, nearest
 from cosmic_opt.simulation.calibrated.job import Recompute, TrainingDesigns, TrainingSetup, shares_nics
 from cosmic_opt.simulation.calibrated.memory import implied_recompute
-from cosmic_opt.workloads.language_model import Experts, LanguageModel, LatentAttention
+from cosmic_opt.workloads.language_model import Experts, LanguageModel, LatentAttention, language_model
 from cosmic_opt.workloads.stack import Stack
 from cosmic_opt.workloads.training import RECOMPUTE
 from cosmic_opt.workloads.training_designs import named_recompute
@@ -28,8 +29,9 @@ RECIPES = {
     "fp8-tensorwise": "fp8-cs",
 }
 """Other spellings of precision recipes: automatic mixed precision, tensor scaling, micro-scaling."""
-CLAMPED_GATE_MODEL = "gpt oss"
-"""The one model family whose published gate is clamped; its dimensions do not say so."""
+ACTIVATIONS = ("gelu", "swiglu", "clamped_swiglu")
+"""What `dims.activation` may say."""
+LAYER_SHAPE = ("hidden", "heads", "kv_heads", "head_dim", "ffn", "gated_mlp", "latent")
 UNDETERMINED = "not determined"
 UNCONFIRMED = "before relying on it"
 RELEASE = re.compile(r"(\d{2})\.(0[1-9]|1[0-2])(\.\d+)*")
@@ -82,8 +84,8 @@ def read_model(row: Row, *, dropout: bool = True) -> LanguageModel:
         raise SpecError("the model's dimensions are missing", hint="give 'dims'")
     hidden, heads = whole(dims, "hidden"), whole(dims, "heads")
     experts = _experts(dims) if dims.get("experts") else None
-    gated = bool(dims.get("gated_mlp", experts is not None))
-    return LanguageModel(
+    gated = _gated(dims, experts)
+    model = LanguageModel(
         name=str(row.get("model")),
         layers=whole(dims, "layers"),
         hidden=hidden,
@@ -95,10 +97,36 @@ def read_model(row: Row, *, dropout: bool = True) -> LanguageModel:
         gated_mlp=gated,
         dropout=dropout,
         tied_embeddings=not gated,
-        clamped_gate=str(row.get("model")).lower().replace("-", " ").startswith(CLAMPED_GATE_MODEL),
         latent=LatentAttention() if dims.get("attention") == "MLA" else None,
         experts=experts,
     )
+    return replace(model, clamped_gate=_clamped(dims, model))
+
+
+def _gated(dims: Row, experts: Experts | None) -> bool:
+    """Return whether the MLP is gated: as the row states, or its activation says; experts are unless stated."""
+    activation = dims.get("activation")
+    if activation is None:
+        return bool(dims.get("gated_mlp", experts is not None))
+    if activation not in ACTIVATIONS:
+        raise SpecError(f"unknown activation {activation!r}", hint=nearest(str(activation), ACTIVATIONS))
+    gated = bool(activation != "gelu")
+    if bool(dims.get("gated_mlp", gated)) != gated:
+        raise SpecError(f"gated_mlp contradicts the activation {activation!r}", hint="leave gated_mlp out")
+    return gated
+
+
+def _clamped(dims: Row, model: LanguageModel) -> bool:
+    """Return whether the gate is clamped: as the row states, else as in a published model of equally shaped layers."""
+    if dims.get("activation") is not None:
+        return bool(dims["activation"] == "clamped_swiglu")
+    known = (language_model(each) for each in published_workloads() if each.clamped_gate)
+    return any(_layer_shape(each) == _layer_shape(model) for each in known)
+
+
+def _layer_shape(model: LanguageModel) -> tuple[object, ...]:
+    experts = (model.experts.ffn, model.experts.top_k, model.experts.shared) if model.experts is not None else ()
+    return (*(getattr(model, name) for name in LAYER_SHAPE), *experts)
 
 
 def _whole_or(fields: Row, key: str, default: int) -> int:

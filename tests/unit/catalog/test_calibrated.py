@@ -82,7 +82,7 @@ def test_a_device_without_constants_is_refused(tmp_path: Path) -> None:
 
 def test_experts_need_a_stack(tmp_path: Path) -> None:
     name = _instance(tmp_path, workload="mixtral-8x7b", stack="")
-    with pytest.raises(SpecError, match="experts or latent attention"):
+    with pytest.raises(SpecError, match="experts, latent attention or a clamped gate"):
         _ = Problem.load(name).instance
     assert Problem.load(name).set(stack="megatron-te-2025", npus=64).count().value > 0
 

@@ -173,9 +173,33 @@ def test_a_release_with_fused_experts_is_that_stack() -> None:
     assert read_row(row | {"release": "26.06"}).setup.stack.name == "megatron-te-2026"
 
 
-def test_a_clamped_gate_is_a_fact_of_one_model() -> None:
-    assert read_model(ROW | {"model": "GPT OSS 120B"}).clamped_gate
-    assert not read_model(ROW).clamped_gate
+def test_a_clamped_gate_is_a_fact_of_the_layer_s_shape_never_of_a_name() -> None:
+    mixture = next(row for row in rows().values() if row["model"] == "GPT OSS 120B")
+    assert read_model(mixture).clamped_gate
+    assert read_model(mixture | {"model": "ours"}).clamped_gate
+    assert read_model(mixture | {"model": "ours", "dims": mixture["dims"] | {"layers": 24, "experts": 32}}).clamped_gate
+    assert not read_model(mixture | {"dims": mixture["dims"] | {"hidden": 2048}}).clamped_gate
+    assert not read_model(ROW | {"model": "GPT OSS 120B"}).clamped_gate
+
+
+@pytest.mark.parametrize(
+    ("activation", "gated", "clamped"),
+    [("gelu", False, False), ("swiglu", True, False), ("clamped_swiglu", True, True)],
+)
+def test_a_row_may_state_its_activation(activation: str, gated: bool, clamped: bool) -> None:
+    dims = {key: value for key, value in ROW["dims"].items() if key != "gated_mlp"} | {"activation": activation}
+    model = read_model(ROW | {"dims": dims})
+    assert (model.gated_mlp, model.clamped_gate) == (gated, clamped)
+
+
+@pytest.mark.parametrize(
+    ("dims", "hint"),
+    [({"activation": "clamped_swigul"}, "clamped_swiglu"), ({"activation": "swiglu"}, "leave gated_mlp out")],
+)
+def test_an_activation_that_makes_no_sense_is_refused(dims: dict[str, str], hint: str) -> None:
+    with pytest.raises(SpecError) as caught:
+        read_model(ROW | {"dims": ROW["dims"] | dims})
+    assert hint in str(caught.value.hint)
 
 
 def test_a_pipeline_without_a_micro_batch_takes_the_framework_s() -> None:
