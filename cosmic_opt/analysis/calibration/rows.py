@@ -9,8 +9,15 @@ from dataclasses import dataclass, field
 import numpy as np
 from numpy.typing import NDArray
 
-from cosmic_opt.analysis.validation.collectives import METRICS, device_of, in_switch_of, kind_of, local_ranks
-from cosmic_opt.analysis.validation.kernels import BEST_PRODUCT, OPERATORS
+from cosmic_opt.analysis.validation.collectives import (
+    METRICS,
+    collective_metric,
+    device_of,
+    in_switch_of,
+    kind_of,
+    local_ranks,
+)
+from cosmic_opt.analysis.validation.kernels import BEST_PRODUCT, OPERATORS, kernel_metric, kernel_of, precision_of
 from cosmic_opt.analysis.validation.kinds import Row, number, text, whole
 from cosmic_opt.analysis.validation.report import CALIBRATION_FOLDS
 from cosmic_opt.errors import SpecError, Where, nearest
@@ -153,7 +160,7 @@ def _refusal(row: Row) -> SpecError:
 
 
 def _kernel(row: Row, device: Device) -> tuple[Key, tuple[float, ...]] | str:
-    kernel, precision = text(row, "kernel"), text(row, "precision")
+    kernel, precision = kernel_of(row), precision_of(row)
     operand_bytes(precision)
     device.peak(precision)
     if kernel in OPERATORS:
@@ -182,12 +189,12 @@ def _collective(row: Row, device: Device) -> tuple[Key, tuple[float, ...]] | str
 
 
 def _seconds(key: Key, shape: tuple[float, ...], value: float, row: Row) -> float:
-    metric = row.get("metric", METRICS[0])
-    if key[0] == "collectives" and metric == METRICS[1]:
-        return float(wire_bytes(key[1], np.asarray(shape[0]), np.asarray(shape[1]))) / (value * 1e9)
-    if metric != ("tflops" if key[0] == BEST_PRODUCT else METRICS[0]):
-        raise SpecError(f"unknown metric {metric!r}", hint="known: time_s; bus_bandwidth_gb_s for a collective")
-    return value
+    """Return what was measured in seconds, in TFLOPS for the best product."""
+    if key[0] != "collectives":
+        return value / kernel_metric(row, key[0])[1]
+    metric, units = collective_metric(row)
+    moved = {METRICS[1]: float(wire_bytes(key[1], np.asarray(shape[0]), np.asarray(shape[1]))), METRICS[2]: shape[1]}
+    return value / units if metric == METRICS[0] else moved[metric] / (value * 1e9)
 
 
 def _group(key: Key, pile: _Pile) -> Group:

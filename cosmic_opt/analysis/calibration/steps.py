@@ -22,7 +22,7 @@ from cosmic_opt.analysis.calibration.fit import (
 )
 from cosmic_opt.analysis.validation.kinds import Row, number, text
 from cosmic_opt.analysis.validation.measured import unusable
-from cosmic_opt.analysis.validation.training import predict_training
+from cosmic_opt.analysis.validation.training import predict_training, step_metric
 from cosmic_opt.analysis.validation.training_rows import read_row
 from cosmic_opt.catalog.hardware import load_device
 from cosmic_opt.errors import SpecError, Where
@@ -120,7 +120,7 @@ def _step(name: str, row: Row, device: Device) -> _Step:
     assert outcome.predicted is not None, "a training row is predicted or refused"
     stated = float(step_time(job.setup, job.designs).step_s[0])
     ratio = outcome.predicted / value
-    measured_s = stated / ratio if row.get("metric") == "step_time_s" else stated * ratio
+    measured_s = stated / ratio if step_metric(row)[0] == "step_time_s" else stated * ratio
 
     def predict_s(candidate: Device) -> float:
         return float(step_time(replace(job.setup, device=candidate), job.designs).step_s[0])

@@ -7,15 +7,26 @@ from dataclasses import replace
 import numpy as np
 
 from cosmic_opt.analysis.validation.kinds import ROW_KINDS, Outcome, Row, RowKind, number, text, whole
+from cosmic_opt.analysis.validation.measured import metric_of
 from cosmic_opt.catalog.hardware import device_aliases, load_device, plain_name
 from cosmic_opt.errors import SpecError
 from cosmic_opt.system.hardware import Device, FabricConstants, collective_s
 from cosmic_opt.system.hardware.collective import wire_bytes
 
-KINDS = {"alltoall": "all_to_all", "allreduce": "all_reduce", "allgather": "all_gather"}
-"""Other spellings in use."""
+KINDS = {
+    **{"alltoall": "all_to_all", "alltoallv": "all_to_all", "a2a": "all_to_all", "allreduce": "all_reduce"},
+    **{"allgather": "all_gather", "reducescatter": "reduce_scatter", "sendrecv": "send", "send": "send", "p2p": "send"},
+}
+"""Kinds by the letters and digits of their names."""
 RING_ONLY = "ring"
-METRICS = ("time_s", "bus_bandwidth_gb_s")
+METRICS = ("time_s", "bus_bandwidth_gb_s", "algorithm_bandwidth_gb_s")
+ALIASES = {
+    **dict.fromkeys(("time", "latency", "latency_s", "duration_s", "duration"), METRICS[0]),
+    **dict.fromkeys(("busbw", "busbw_gb_s", "bus_bw", "bus_bw_gb_s", "bus_bandwidth", "busbandwidth_gb_s"), METRICS[1]),
+    **dict.fromkeys(("bus_bandwidth_gb_per_s", "busbw_gb_per_s"), METRICS[1]),
+    **dict.fromkeys(("algbw", "algbw_gb_s", "algbw_gb_per_s", "algorithm_bandwidth"), METRICS[2]),
+}
+"""Other names in use, spelled as `plain_metric` spells them."""
 
 
 def predict_collective_row(row: Row) -> Outcome:
@@ -29,9 +40,7 @@ def predict_collective_row(row: Row) -> Outcome:
     if gpus == 1:
         raise SpecError("one GPU: nothing is sent", hint="give two GPUs or more")
     local = local_ranks(row, gpus)
-    metric = row.get("metric", METRICS[0])
-    if metric not in METRICS:
-        raise SpecError(f"unknown metric {metric!r}", hint=f"known: {', '.join(METRICS)}")
+    metric, units = collective_metric(row)
     nic = number(row, "scale_out_bytes_per_s") if "scale_out_bytes_per_s" in row else None
     seconds = float(
         collective_s(
@@ -44,9 +53,8 @@ def predict_collective_row(row: Row) -> Outcome:
             in_switch=in_switch_of(row),
         )
     )
-    predicted = seconds
-    if metric != METRICS[0]:
-        predicted = float(wire_bytes(kind, np.asarray(float(gpus)), np.asarray(size))) / seconds / 1e9
+    moved = {METRICS[1]: float(wire_bytes(kind, np.asarray(float(gpus)), np.asarray(size))), METRICS[2]: size}
+    predicted = units * seconds if metric == METRICS[0] else moved[metric] / seconds / 1e9
     note, where, primary = _place(device, fabric, gpus, local, nic)
     return Outcome(predicted, note, kind + where, device.name, gpus, primary)
 
@@ -54,7 +62,16 @@ def predict_collective_row(row: Row) -> Outcome:
 def kind_of(row: Row) -> str:
     """Return the kind of collective in our spelling."""
     kind = text(row, "collective")
-    return KINDS.get(kind, kind)
+    return KINDS.get(plain_name(kind), kind)
+
+
+def collective_metric(row: Row) -> tuple[str, float]:
+    """Return the metric of a row, seconds where it names none, and how many of the row's units one of its units is.
+
+    Raises:
+        SpecError: an unknown metric.
+    """
+    return metric_of(text(row, "metric"), METRICS, ALIASES) if "metric" in row else (METRICS[0], 1.0)
 
 
 def device_of(row: Row) -> Device:

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Mapping
 
-from cosmic_opt.analysis.validation.kinds import ROW_KINDS, Outcome, Row, RowKind, number, text, whole
+from cosmic_opt.analysis.validation.kinds import ROW_KINDS, Outcome, Row, RowKind, clip, text, whole
+from cosmic_opt.analysis.validation.measured import metric_of
 from cosmic_opt.catalog.hardware import load_device
 from cosmic_opt.catalog.stacks import load_stack
 from cosmic_opt.errors import SpecError, nearest
@@ -25,18 +27,29 @@ CALLER_FLOOR_S = 50e-6
 """An operator timed from Python below this shows its caller, not the device."""
 FLOOR_NOTE = "below 50 us the time of an operator's caller shows, not the device's"
 Predict = Callable[[Row, Device], float]
+ALIASES = {
+    **dict.fromkeys(("matmul", "mm", "linear"), "gemm"),
+    **dict.fromkeys(("flash_attention_prefill", "prefill_attention", "context_attention"), "attention_prefill"),
+    **dict.fromkeys(("decode_attention", "generation_attention", "flash_decoding"), "attention_decode"),
+}
+PRECISIONS = {
+    **dict.fromkeys(("bfloat16", "bf16_bf16"), "bf16"),
+    **dict.fromkeys(("float16", "half"), "fp16"),
+    **dict.fromkeys(("fp8_e4m3", "float8", "fp8_e4m3fn"), "fp8"),
+    **dict.fromkeys(("nvfp4", "fp4_e2m1"), "fp4"),
+}
+"""Other spellings in use."""
 
 
 def predict_kernel(row: Row) -> Outcome:
     """Return the time of a kernel in seconds, or the best rate of a product in TFLOPS."""
-    kernel = text(row, "kernel")
+    kernel = kernel_of(row)
     if kernel not in KERNELS:
-        raise SpecError(f"unknown kernel {kernel!r}", hint=nearest(kernel, KERNELS))
+        raise SpecError(f"unknown kernel {kernel[:60]!r}", hint=nearest(kernel[:60], KERNELS))
     device = load_device(text(row, "gpu"))
-    metric = "tflops" if kernel == BEST_PRODUCT else "time_s"
-    if row.get("metric", metric) != metric:
-        raise SpecError(f"the metric of a {kernel!r} row is {row['metric']!r}", hint=f"known: {metric}")
-    predicted = KERNELS[kernel](row, device)
+    _, units = kernel_metric(row, kernel)
+    row = {**row, "precision": precision_of(row)}
+    predicted = units * KERNELS[kernel](row, device)
     operator = kernel in OPERATORS
     hidden = operator and _is_short(row.get("value"))
     notes = [FLOOR_NOTE] if hidden else []
@@ -46,6 +59,34 @@ def predict_kernel(row: Row) -> Outcome:
         notes.append(f"extrapolates: {device.name} has no {constants} constants of its own")
     group = ("operator under 50 us" if hidden else "operator") if operator else kernel
     return Outcome(predicted, "; ".join(notes) or None, group, device.name, 1, primary=not hidden)
+
+
+def kernel_of(row: Row) -> str:
+    """Return the kernel of a row in our spelling."""
+    name = text(row, "kernel")
+    plain = re.sub(r"[\s\-]+", "_", name.strip().lower())
+    return ALIASES.get(plain, plain)
+
+
+def precision_of(row: Row) -> str:
+    """Return the precision of a row in our spelling."""
+    plain = text(row, "precision").strip().lower().replace("-", "_")
+    return PRECISIONS.get(plain, plain)
+
+
+def kernel_metric(row: Row, kernel: str) -> tuple[str, float]:
+    """Return the metric of a kernel's row, and how many of the row's units one of its units is.
+
+    Raises:
+        SpecError: another metric than a time, or TFLOPS for the best product.
+    """
+    known = "tflops" if kernel == BEST_PRODUCT else "time_s"
+    if row.get("metric", known) == known:
+        return known, 1.0
+    try:
+        return metric_of(text(row, "metric"), (known,), {"latency": known, "latency_s": known, "time": known})
+    except SpecError:
+        raise SpecError(f"the metric of a {kernel!r} row is {clip(row['metric'])}", hint=f"known: {known}") from None
 
 
 def _is_short(value: object) -> bool:
@@ -79,6 +120,18 @@ def _dimension(row: Row, key: str) -> int:
     return whole(dims, key)
 
 
+def _divided(row: Row, key: str) -> int:
+    """Return a rank's part of a dimension of the layer.
+
+    Raises:
+        SpecError: tp does not divide it.
+    """
+    size, tp = _dimension(row, key), whole(row, "tp")
+    if size % tp:
+        raise SpecError(f"tp {tp} does not divide the {key} of {size}", hint="give a degree that does")
+    return size // tp
+
+
 def _tokens(row: Row) -> int:
     return whole(row, "batch") * whole(row, "seq")
 
@@ -89,6 +142,7 @@ def _layer_product(outputs: str, inputs: str, factor: int, split_outputs: bool) 
     def predict(row: Row, device: Device) -> float:
         tp = whole(row, "tp")
         n, k = factor * _dimension(row, outputs), _dimension(row, inputs)
+        _divided(row, outputs if split_outputs else inputs)
         n, k = (n // tp, k) if split_outputs else (n, k // tp)
         return float(gemm_s(device, text(row, "precision"), _tokens(row), n, k))
 
@@ -99,6 +153,7 @@ def _attention_product(model: Callable[..., object]) -> Predict:
     def predict(row: Row, device: Device) -> float:
         heads = _dimension(row, "heads")
         width = _dimension(row, "hidden") // heads
+        _divided(row, "heads")
         sizes = (whole(row, "batch"), whole(row, "seq"), whole(row, "context"), heads / whole(row, "tp"), width)
         return float(model(device, text(row, "precision"), *sizes))  # type: ignore[arg-type]
 
@@ -116,7 +171,7 @@ def _elementwise(elements: Callable[[Row], float]) -> Predict:
 
 
 def _score_elements(row: Row) -> float:
-    heads = _dimension(row, "heads") / number(row, "tp")
+    heads = _divided(row, "heads")
     return heads * _tokens(row) * whole(row, "context")
 
 
@@ -129,7 +184,7 @@ OPERATORS: Mapping[str, Predict] = {
     "q_mul_k": _attention_product(scores_s),
     "a_mul_v": _attention_product(weighted_values_s),
     "softmax": _elementwise(_score_elements),
-    "gelu": _elementwise(lambda row: _tokens(row) * _dimension(row, "ffn") / number(row, "tp")),
+    "gelu": _elementwise(lambda row: _tokens(row) * _divided(row, "ffn")),
     "layernorm_each": _elementwise(lambda row: _tokens(row) * _dimension(row, "hidden")),
 }
 KERNELS: Mapping[str, Predict] = {

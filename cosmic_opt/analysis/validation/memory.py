@@ -2,51 +2,89 @@
 
 from __future__ import annotations
 
-from cosmic_opt.analysis.validation.kinds import ROW_KINDS, Outcome, Row, RowKind, text, whole
+from cosmic_opt.analysis.validation.kinds import ROW_KINDS, Outcome, Row, RowKind, clip, text, whole
+from cosmic_opt.analysis.validation.measured import metric_of, plain_metric
+from cosmic_opt.analysis.validation.row_fields import flag, recompute_name
 from cosmic_opt.analysis.validation.training_rows import read_model
 from cosmic_opt.catalog.hardware import load_device
-from cosmic_opt.errors import SpecError, nearest
+from cosmic_opt.errors import SpecError
 from cosmic_opt.simulation.calibrated.memory import (
     first_stage_states_bytes,
     published_activation_bytes,
+    published_full_recompute_bytes,
     published_states_bytes,
 )
+from cosmic_opt.workloads.language_model import LanguageModel
 
 METRICS = ("params_and_optimizer_gib", "activations_gib")
+ALIASES = {
+    **dict.fromkeys(("activation_gib", "activation_memory_gib", "activations_memory_gib"), METRICS[1]),
+    **dict.fromkeys(("parameters_and_optimizer_gib", "weights_and_optimizer_gib", "model_states_gib"), METRICS[0]),
+}
 GIB = 2**30
+PER_GIB = {"_gib": 1.0, "_gb": GIB / 1e9, "_mib": 2.0**10, "_bytes": float(GIB)}
+"""Units a metric may end in, per GiB."""
 
 
 def predict_memory(row: Row) -> Outcome:
-    """Return GiB of the first pipeline stage: weights and optimizer, or activations.
+    """Return memory of the first pipeline stage in the row's unit: weights and optimizer, or activations.
 
     Raises:
-        SpecError: the row lacks an input, or its metric is unknown.
+        SpecError: the row lacks an input, its metric or recompute is unknown, or a degree does not divide.
     """
-    metric = text(row, "metric")
-    if metric not in METRICS:
-        raise SpecError(f"unknown metric {metric!r}", hint=nearest(metric, METRICS))
+    metric, units = _metric(row)
     model, tp, pp = read_model(row), whole(row, "tp"), whole(row, "pp")
-    note = None
+    _check_split(model, tp, pp)
+    notes = list[str]()
     if metric == METRICS[0]:
-        predicted = published_states_bytes(model, tp, pp)
-        with_table = first_stage_states_bytes(model, tp, pp) / GIB
-        note = f"the first stage with its embedding holds {with_table:.2f} GiB"
-    else:
-        predicted = published_activation_bytes(
-            model,
-            whole(row, "seq"),
-            whole(row, "mbs"),
-            tp=tp,
-            pp=pp,
-            interleave=whole(row, "interleave"),
-            selective=row.get("recompute") == "selective",
-            sequence_parallel=row.get("sequence_parallel") is True,
+        held = published_states_bytes(model, tp, pp)
+        notes.append(
+            f"the first stage with its embedding holds {first_stage_states_bytes(model, tp, pp) / GIB:.2f} GiB"
         )
-    return Outcome(predicted / GIB, note, f"memory, {metric}", load_device(text(row, "gpu")).name, whole(row, "gpus"))
+    else:
+        held = _activations(row, model, tp, pp)
+        notes += ["assumed: no recompute"] if row.get("recompute") is None else []
+    return Outcome(
+        units * held / GIB,
+        "; ".join(notes) or None,
+        f"memory, {metric}",
+        load_device(text(row, "gpu")).name,
+        whole(row, "gpus") if row.get("gpus") is not None else tp * pp,
+        primary=metric == METRICS[0] or row.get("recompute") is not None,
+    )
+
+
+def _metric(row: Row) -> tuple[str, float]:
+    plain = plain_metric(text(row, "metric"))
+    unit = next((each for each in PER_GIB if plain.endswith(each)), "_gib")
+    metric, _ = metric_of(plain.removesuffix(unit) + "_gib", METRICS, ALIASES)
+    return metric, PER_GIB[unit]
+
+
+def _check_split(model: LanguageModel, tp: int, pp: int) -> None:
+    for name, degree, whole_name, size in (("tp", tp, "heads", model.heads), ("pp", pp, "layers", model.layers)):
+        if size % degree:
+            raise SpecError(f"{name} {degree} does not divide the {size} {whole_name}", hint="give a degree that does")
+
+
+def _activations(row: Row, model: LanguageModel, tp: int, pp: int) -> float:
+    name = recompute_name(row) if row.get("recompute") is not None else "none"
+    if name is None:
+        raise SpecError(f"'recompute' is {clip(row['recompute'])}", hint="known: none, selective, full")
+    sizes = whole(row, "seq"), whole(row, "mbs")
+    interleave = whole(row, "interleave") if row.get("interleave") else 1
+    shared = flag(row, "sequence_parallel") is True
+    if name == "full":
+        return published_full_recompute_bytes(
+            model, *sizes, tp=tp, pp=pp, interleave=interleave, sequence_parallel=shared
+        )
+    return published_activation_bytes(
+        model, *sizes, tp=tp, pp=pp, interleave=interleave, selective=name == "selective", sequence_parallel=shared
+    )
 
 
 def _is_memory(row: Row) -> bool:
-    return "seq" in row and "gbs" not in row and str(row.get("metric")).endswith("_gib")
+    return "seq" in row and "gbs" not in row and plain_metric(str(row.get("metric"))).endswith(tuple(PER_GIB))
 
 
 ROW_KINDS.register("memory")(RowKind(_is_memory, predict_memory))

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from cosmic_opt.analysis.validation.kinds import ROW_KINDS, Outcome, Row, RowKind, text, whole
+from cosmic_opt.analysis.validation.measured import metric_of, plain_metric
 from cosmic_opt.analysis.validation.training_rows import TrainingRow, read_row
 from cosmic_opt.catalog.stacks import load_accuracy
-from cosmic_opt.errors import SpecError, nearest
+from cosmic_opt.errors import SpecError
 from cosmic_opt.simulation.calibrated.predict import Prediction, predict
 from cosmic_opt.workloads.language_model import training_flops
 
@@ -13,6 +14,19 @@ METRICS = (
     *("step_time_s", "tokens_per_s", "tokens_per_s_per_gpu", "samples_per_s", "samples_per_s_per_gpu"),
     *("tflops_per_gpu", "tflops_per_gpu_with_recompute"),
 )
+ALIASES = {
+    **dict.fromkeys(("step_time", "iteration_time", "iter_time", "time_per_step", "time_per_iteration"), "step_time_s"),
+    **dict.fromkeys(("iteration_time_s", "iter_time_s", "time_per_step_s", "time_per_iteration_s"), "step_time_s"),
+    **dict.fromkeys(("step_latency_s", "s_per_step", "s_per_iteration", "elapsed_time_per_iteration"), "step_time_s"),
+    **dict.fromkeys(("throughput_tokens_per_s", "tps"), "tokens_per_s"),
+    **dict.fromkeys(("tokens_per_gpu_per_s", "tps_per_gpu", "throughput_tokens_per_s_per_gpu"), "tokens_per_s_per_gpu"),
+    **dict.fromkeys(("sequences_per_s", "samples_per_s_total"), "samples_per_s"),
+    **dict.fromkeys(("sequences_per_s_per_gpu", "samples_per_gpu_per_s"), "samples_per_s_per_gpu"),
+    **dict.fromkeys(("tflops", "tflops_per_s_per_gpu", "tflop_per_s_per_gpu", "tflop_s_per_gpu"), "tflops_per_gpu"),
+    **dict.fromkeys(("model_tflops_per_gpu", "tflops_gpu", "model_tflops"), "tflops_per_gpu"),
+    **dict.fromkeys(("hardware_tflops_per_gpu", "hfu_tflops_per_gpu"), "tflops_per_gpu_with_recompute"),
+}
+"""Other names in use, spelled as `plain_metric` spells them."""
 PASSES = {"tflops_per_gpu": 3, "tflops_per_gpu_with_recompute": 4}
 """Forward passes a step counts as: backward is worth two, full recompute one more."""
 NO_STEPS = "the time to train needs the number of steps, which is not an input"
@@ -24,16 +38,12 @@ def predict_training(row: Row) -> Outcome:
     Raises:
         SpecError: the row lacks an input, names an unknown device, stack or precision, or its metric is not a step's.
     """
-    metric = text(row, "metric")
-    if metric.startswith("time_to_train"):
-        raise SpecError(NO_STEPS, hint="give the time of one step")
-    if metric not in METRICS:
-        raise SpecError(f"unknown metric {metric!r}", hint=nearest(metric, METRICS))
+    metric, units = step_metric(row)
     job = read_row(row)
     gpus = whole(row, "gpus")
     prediction = predict(job.setup, job.designs, load_accuracy(), recompute_stated=job.recompute_stated)
     return Outcome(
-        predicted=_in_metric(metric, job, prediction.step_s, gpus),
+        predicted=units * _in_metric(metric, job, prediction.step_s, gpus),
         note=_note(job, prediction),
         group=_group(job),
         gpu=job.setup.device.name,
@@ -41,6 +51,18 @@ def predict_training(row: Row) -> Outcome:
         primary=not job.assumed,
         choice=_choice(row, job) if metric == "step_time_s" else None,
     )
+
+
+def step_metric(row: Row) -> tuple[str, float]:
+    """Return the metric of a row, and how many of the row's units one of its units is.
+
+    Raises:
+        SpecError: an unknown metric, or one that needs the number of steps.
+    """
+    name = text(row, "metric")
+    if plain_metric(name).startswith("time_to_train"):
+        raise SpecError(NO_STEPS, hint="give the time of one step")
+    return metric_of(name, METRICS, ALIASES)
 
 
 def _choice(row: Row, job: TrainingRow) -> str:

@@ -11,19 +11,22 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from cosmic_opt.analysis.validation.kinds import Row, number, text, whole
+from cosmic_opt.analysis.validation.row_fields import flag, recompute_name, recomputed_block, sharding, zero_stage
 from cosmic_opt.catalog.hardware import load_device
 from cosmic_opt.catalog.published import published_workloads
 from cosmic_opt.catalog.stacks import load_recipe, load_stack
 from cosmic_opt.errors import SpecError, nearest
 from cosmic_opt.simulation.calibrated.job import Recompute, TrainingDesigns, TrainingSetup, shares_nics
 from cosmic_opt.simulation.calibrated.memory import implied_recompute
+from cosmic_opt.system.hardware import Device
 from cosmic_opt.workloads.language_model import Experts, LanguageModel, LatentAttention, language_model
 from cosmic_opt.workloads.stack import Stack
-from cosmic_opt.workloads.training import RECOMPUTE
 from cosmic_opt.workloads.training_designs import named_recompute
 
 RECIPES = {
     "amp_bf16": "bf16",
+    **dict.fromkeys(("bfloat16", "bf16-mixed"), "bf16"),
+    **dict.fromkeys(("float16", "fp16-mixed", "amp_fp16"), "fp16"),
     "amp_fp8": "fp8",
     "fp8-mx": "mxfp8",
     "fp8-tensorwise": "fp8-cs",
@@ -166,10 +169,10 @@ def _setup(row: Row, stack: Stack) -> TrainingSetup:
     network = row.get("network")
     if not isinstance(network, dict):
         raise SpecError("the network is not stated", hint="give 'network'")
-    device = load_device(text(row, "gpu"))
+    device = _linked(load_device(text(row, "gpu")), network)
     model = read_model(row, dropout=stack.attention.kind == "unfused")  # flash kernels came with dropout off
     notes = str(row.get("notes") or "")
-    nic = number(network, "scale_out_bytes_per_s")
+    nic = _nic(network, device, row)
     return TrainingSetup(
         model=model,
         device=device,
@@ -188,27 +191,44 @@ def _setup(row: Row, stack: Stack) -> TrainingSetup:
     )
 
 
+def _linked(device: Device, network: Row) -> Device:
+    """Return the device, its links at the rate the row states where that is another fabric's.
+
+    A board's links are what they are: a rate within a factor of two of theirs counts both directions, or is what a
+    benchmark reached of them, and the fitted shares hold for the board's own.
+    """
+    if network.get("scale_up_bytes_per_s") is None or device.fabric is None:
+        return device
+    rate, own = number(network, "scale_up_bytes_per_s"), device.fabric.link_bytes_per_s
+    return (
+        device if own / 2 <= rate <= own * 2 else replace(device, fabric=replace(device.fabric, link_bytes_per_s=rate))
+    )
+
+
+def _nic(network: Row, device: Device, row: Row) -> float:
+    """Return the rate between nodes; a job inside one node never uses it, so it need not be stated."""
+    inside = whole(row, "gpus") <= whole(network, "gpus_per_node")
+    if inside and network.get("scale_out_bytes_per_s") is None and device.fabric is not None:
+        return device.fabric.nic_bytes_per_s
+    return number(network, "scale_out_bytes_per_s")
+
+
 def _sequence_parallel(row: Row) -> bool:
     """Return whether norms are split over tp; where a row is silent, frameworks with sharded weights do so."""
-    stated = row.get("sequence_parallel")
-    return _sharded(row) if stated is None else bool(stated)
+    stated = flag(row, "sequence_parallel")
+    return sharding(row).sharded if stated is None else stated
 
 
 def _recipe(row: Row, stack: Stack) -> str:
-    name = text(row, "precision").lower().split(" ")[0]
+    name = text(row, "precision").strip().lower().split(" ")[0]
     if name == "fp8" and stack.selective == "operators":
         return "fp8-cs"  # this framework has no delayed scaling
-    return RECIPES.get(name, name)
-
-
-def _sharded(row: Row) -> bool:
-    """Return whether weights are fully sharded."""
-    fsdp = row.get("fsdp")
-    return fsdp in ("FULL_SHARD", "SHARD_GRAD_OP") or (isinstance(fsdp, int) and fsdp > 1)
+    return RECIPES.get(name, RECIPES.get(name.replace("_", "-"), name.replace("_", "-")))
 
 
 def _designs(row: Row, stack: Stack) -> TrainingDesigns:
-    default_zero = 3 if _sharded(row) else int(stack.overlap.gradient == "window")
+    shared = sharding(row)
+    default_zero = 3 if shared.sharded else int(stack.overlap.gradient == "window")
     interleaved = "interleaved" in str(row.get("notes") or "")
     return TrainingDesigns.of(
         dp=whole(row, "dp"),
@@ -218,8 +238,8 @@ def _designs(row: Row, stack: Stack) -> TrainingDesigns:
         ep=_whole_or(row, "ep", 1),
         interleave=_whole_or(row, "interleave", 2 if interleaved else 1),
         micro_batch=_micro_batch(row, stack),
-        reshard=row.get("fsdp") != "SHARD_GRAD_OP",
-        zero_stage=default_zero if row.get("zero") is None else _whole_or(row, "zero", 0),
+        reshard=shared.reshard,
+        zero_stage=zero_stage(row, default_zero),
     )
 
 
@@ -234,11 +254,13 @@ def _micro_batch(row: Row, stack: Stack) -> int:
 
 def _recompute(row: Row, setup: TrainingSetup, designs: TrainingDesigns) -> tuple[Recompute, bool]:
     """Return what is run again, and whether the row states it; what is not stated is implied by memory."""
-    stated = str(row.get("recompute"))
-    known = "recalled" not in stated
-    for name in RECOMPUTE:
-        if stated.startswith(name):
-            return named_recompute(np.array(name), setup.stack.selective), known
+    name, block = recompute_name(row), recomputed_block(row)
+    known = "recalled" not in str(row.get("recompute")).lower()
+    if name is not None:
+        return named_recompute(np.array(name), setup.stack.selective), known
+    if block is not None:
+        layers = np.ceil(setup.model.layers / (designs.pp * designs.interleave))
+        return Recompute.of(np.minimum(block / layers, 1.0)), known
     return implied_recompute(setup, designs), False
 
 
@@ -247,7 +269,7 @@ def _assumed(row: Row, stack: Stack, recompute_stated: bool) -> tuple[str, ...]:
     found = []
     if row.get("stack") in UNNAMED_STACKS:
         found.append(f"the software stack is not named: {DEFAULT_STACK} assumed")
-    if row.get("mbs") is None:
+    if not row.get("mbs"):
         found.append("the micro-batch is not stated: the framework's default")
     if not recompute_stated:
         found.append("recompute is not stated or recalled")
@@ -255,6 +277,10 @@ def _assumed(row: Row, stack: Stack, recompute_stated: bool) -> tuple[str, ...]:
         found.append("the experts' dimensions are recalled")
     if (row.get("cp") or 1) > 1 and not stack.context_stated:
         found.append("the context-parallel schedule is not stated: balanced assumed")
+    if sharding(row).hybrid:
+        found.append("weights are sharded inside a group and copied between groups: predicted as sharded over all")
+    if flag(row, "act_cpu_offload"):
+        found.append("activations in host memory: their traffic is a hidden input")
     if row.get("zero") == 3:
         found.append("the overlap of sharded weights is not stated")
     if UNDETERMINED in str(row.get("precision")):

@@ -62,5 +62,27 @@ def published_activation_bytes(
     scores = 0.0 if selective else 5 * model.heads * sequence / model.hidden
     whole = 10 / tp if sequence_parallel else 10
     per_layer = sequence * micro_batch * model.hidden * (whole + (24 + scores) / tp)
-    held = pp * (1 + (pp - 1) / (pp * interleave)) if interleave > 1 else pp
-    return per_layer * model.layers / pp * held
+    return per_layer * model.layers / pp * _held(pp, interleave)
+
+
+def published_full_recompute_bytes(
+    model: LanguageModel,
+    sequence: int,
+    micro_batch: int,
+    *,
+    tp: int,
+    pp: int,
+    interleave: int,
+    sequence_parallel: bool,
+) -> float:
+    """Return activations of the first stage where only the input of each layer is kept (Korthikanti 2022, Table 2).
+
+    2 s b h per layer, split over t with sequence parallelism, times the layers and micro-batches of above.
+    """
+    per_layer = 2 * sequence * micro_batch * model.hidden / (tp if sequence_parallel else 1)
+    return per_layer * model.layers / pp * _held(pp, interleave)
+
+
+def _held(pp: int, interleave: int) -> float:
+    """Return the micro-batches the first stage holds: p (1 + (p - 1) / (p v)), p if v = 1."""
+    return pp * (1 + (pp - 1) / (pp * interleave)) if interleave > 1 else pp

@@ -177,7 +177,7 @@ def test_a_best_product_sets_the_sustained_fraction_of_its_precision() -> None:
         (GEMM | {"kernel": "gem"}, "unknown kernel 'gem'"),
         (GEMM | {"precision": "fp4"}, "no matrix peak in 'fp4'"),
         (GEMM | {"precision": "bfloat"}, "unknown precision"),
-        (GEMM | {"metric": "ms"}, "unknown metric 'ms'"),
+        (GEMM | {"metric": "ms"}, "the metric of a 'gemm' row is 'ms'"),
         (GEMM | {"gpu": 3}, "'gpu' is 3"),
         ({"collective": "all_reduces", "gpus": 8, "size_bytes": 1, "value": 1}, "unknown collective"),
     ],

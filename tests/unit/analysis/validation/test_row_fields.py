@@ -1,0 +1,175 @@
+"""Fields of training and memory rows in other spellings mean the same; what means nothing is refused."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+
+from cosmic_opt.analysis.validation.memory import predict_memory
+from cosmic_opt.analysis.validation.row_fields import flag, recompute_name, recomputed_block, sharding, zero_stage
+from cosmic_opt.analysis.validation.training import predict_training
+from cosmic_opt.analysis.validation.training_rows import read_row
+from cosmic_opt.errors import SpecError
+from tests.unit.analysis.validation.test_training import ROW
+
+GPT3: dict[str, Any] = {
+    "dims": {"hidden": 12288, "layers": 96, "heads": 96, "ffn": 49152, "vocab": 51200},
+    **{"seq": 2048, "mbs": 1, "tp": 8, "pp": 8, "gpus": 64, "gpu": "A100-80GB", "metric": "activations_gib"},
+}
+SBH_GIB = 2048 * 12288 / 2**30
+
+
+def activations(**change: Any) -> float:
+    found = predict_memory(GPT3 | change).predicted
+    assert found is not None
+    return found
+
+
+def test_full_recompute_keeps_the_inputs_of_layers_only() -> None:
+    assert activations(recompute="full") == 2 * SBH_GIB * 96 == 4.5
+    assert activations(recompute="Full (uniform)", sequence_parallel=True) == 4.5 / 8
+    assert activations(recompute="full", interleave=3) == 4.5 * (1 + 7 / 24)
+
+
+def test_selective_recompute_has_any_spelling() -> None:
+    expected = SBH_GIB * (10 + 24 / 8) * 96
+    for spelled in ("selective", "Selective", "selective (attention)", "selective-attention"):
+        assert activations(recompute=spelled) == pytest.approx(expected)
+
+
+@pytest.mark.parametrize("spelled", [1, "true", "Yes", "on", 1.0])
+def test_a_flag_has_any_spelling(spelled: object) -> None:
+    shared = activations(recompute="none", sequence_parallel=True)
+    assert activations(recompute="none", sequence_parallel=spelled) == shared
+    assert activations(recompute="none", sequence_parallel="false") == activations(recompute="none") > shared
+
+
+def test_memory_has_any_unit_and_stages_are_not_interleaved_unless_stated() -> None:
+    none = activations(recompute="none")
+    assert activations(recompute="none", interleave=1) == none
+    assert activations(recompute="none", metric="activation_memory_gb") == pytest.approx(none * 2**30 / 1e9)
+    assert predict_memory(GPT3).note == "assumed: no recompute"
+    assert not predict_memory(GPT3).primary
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        ({"recompute": "some"}, "'recompute' is 'some'"),
+        ({"recompute": "full", "tp": 7}, "tp 7 does not divide the 96 heads"),
+        ({"recompute": "full", "tp": 10**12}, "does not divide"),
+        ({"recompute": "full", "pp": 5}, "pp 5 does not divide the 96 layers"),
+        ({"sequence_parallel": "perhaps"}, "'sequence_parallel' is 'perhaps'"),
+        ({"sequence_parallel": [1]}, "'sequence_parallel' is"),
+        ({"metric": "weights_gb"}, "unknown metric"),
+    ],
+)
+def test_memory_that_makes_no_sense_is_refused(change: dict[str, Any], message: str) -> None:
+    with pytest.raises(SpecError, match=message):
+        predict_memory(GPT3 | change)
+
+
+def step(**change: Any) -> float:
+    found = predict_training(ROW | change).predicted
+    assert found is not None
+    return found
+
+
+def test_recompute_of_a_row_has_any_spelling() -> None:
+    assert step(recompute="Full") == step(recompute="uniform") == step(recompute=True) == step()
+    assert step(recompute="None") == step(recompute="off") == step(recompute=False) == step(recompute="none")
+    for spelled in ("Full", "block 4", True, "No"):
+        assert read_row(ROW | {"recompute": spelled}).recompute_stated
+
+
+def test_a_block_of_layers_runs_again_in_every_stage() -> None:
+    shares = read_row(ROW | {"recompute": "block 9"}).designs.recompute.layers
+    np.testing.assert_array_equal(shares, [9 / 36])
+    staged = read_row(ROW | {"recompute": "Block(9)", "pp": 2, "dp": 16, "interleave": 2}).designs.recompute.layers
+    np.testing.assert_array_equal(staged, [1.0])
+
+
+@pytest.mark.parametrize(
+    ("value", "sharded", "reshard", "hybrid"),
+    [
+        ("FULL_SHARD", True, True, False),
+        ("full_shard", True, True, False),
+        ("ShardingStrategy.FULL_SHARD", True, True, False),
+        (True, True, True, False),
+        ("true", True, True, False),
+        (8, True, True, False),
+        ("shard-grad-op", True, False, False),
+        ("HYBRID_SHARD", True, True, True),
+        ("_HYBRID_SHARD_ZERO2", True, False, True),
+        ("NO_SHARD", False, True, False),
+        (False, False, True, False),
+        (None, False, True, False),
+        (0, False, True, False),
+        (1, False, True, False),
+    ],
+)
+def test_sharding_has_any_spelling(value: object, sharded: bool, reshard: bool, hybrid: bool) -> None:
+    found = sharding({"fsdp": value})
+    assert (found.sharded, found.reshard, found.hybrid) == (sharded, reshard, hybrid)
+
+
+def test_hybrid_sharding_and_activations_in_host_memory_are_named() -> None:
+    row = ROW | {"stack": "fsdp-2023", "tp": 1, "dp": 128, "fsdp": "HYBRID_SHARD", "act_cpu_offload": True}
+    outcome = predict_training(row)
+    assert not outcome.primary
+    assert "copied between groups" in str(outcome.note)
+    assert "activations in host memory" in str(outcome.note)
+    assert outcome.predicted == predict_training(row | {"fsdp": "full_shard", "act_cpu_offload": 0}).predicted
+
+
+def test_a_micro_batch_of_0_is_not_stated() -> None:
+    assert "micro-batch is not stated" in str(predict_training(ROW | {"mbs": 0}).note)
+
+
+@pytest.mark.parametrize("value", [5, -1, 1.5, True, "two", float("nan")])
+def test_zero_has_four_stages(value: object) -> None:
+    with pytest.raises(SpecError, match="'zero' is"):
+        zero_stage({"zero": value}, 0)
+    assert [zero_stage({"zero": stage}, 3) for stage in (0, 1, 2, 3, None)] == [0, 1, 2, 3, 3]
+
+
+def test_slow_links_inside_a_node_slow_the_step_and_the_boards_own_do_not() -> None:
+    network = ROW["network"]
+    rates = (1e9, 20e9, 150e9, 300e9, 600e9)
+    slow, bridge, half, own, both = (step(network=network | {"scale_up_bytes_per_s": rate}) for rate in rates)
+    assert slow > bridge > own == half == both == step()
+
+
+def test_a_job_inside_one_node_needs_no_rate_between_nodes() -> None:
+    row = ROW | {"dp": 2, "gpus": 8, "network": {"gpus_per_node": 8}}
+    assert predict_training(row).predicted == predict_training(row | {"network": ROW["network"]}).predicted
+    with pytest.raises(SpecError, match="'scale_out_bytes_per_s' is None"):
+        predict_training(ROW | {"network": {"gpus_per_node": 8}})
+
+
+@pytest.mark.parametrize(
+    ("metric", "known", "factor"),
+    [
+        ("step_time_ms", "step_time_s", 1e3),
+        ("Iteration Time (ms)", "step_time_s", 1e3),
+        ("tokens/sec/GPU", "tokens_per_s_per_gpu", 1),
+        ("Tokens per second", "tokens_per_s", 1),
+        ("TFLOPS/GPU", "tflops_per_gpu", 1),
+    ],
+)
+def test_metrics_of_steps_have_other_names_and_units(metric: str, known: str, factor: float) -> None:
+    assert step(metric=metric) == pytest.approx(factor * step(metric=known))
+
+
+def test_precisions_have_dashes_or_underscores() -> None:
+    row = {"gpu": "H100", "stack": "megatron-te-2025"}
+    assert step(**row, precision="fp8_cs") == step(**row, precision="FP8-CS")
+
+
+@pytest.mark.parametrize("value", ["offload", "gradients", 3.5, [1]])
+def test_an_unknown_recompute_states_nothing(value: object) -> None:
+    assert recompute_name({"recompute": value}) is None
+    assert recomputed_block({"recompute": value}) is None
+    assert flag({}, "absent") is None
