@@ -51,8 +51,9 @@ def _without_rails(
 ) -> FloatArray:
     """Return the time of a ring that leaves each node through one card, shared by the node's other groups.
 
-    A node of g GPUs holds g / local such groups and the card has the device's nominal rate. A group with one rank per
-    node uses that GPU's own share, one that fills the node all cards, as with rails.
+    A node of g GPUs holds g / local such groups. A setup states a GPU's share of a card; that of all GPUs that share
+    the card is the card's rate, which is the device's nominal one whatever the share. A group with one rank per node
+    uses that GPU's own share, one that fills the node all cards, as with rails.
     """
     fabric = setup.device.fabric
     assert fabric is not None

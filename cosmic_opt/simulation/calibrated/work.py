@@ -95,7 +95,11 @@ def _work(setup: TrainingSetup, cells: TrainingDesigns) -> Work:
 
 
 def _layer(setup: TrainingSetup, designs: TrainingDesigns) -> dict[str, Pass]:
-    """Return one layer of the model; expert layers stand for all layers of a mixture of experts but its dense ones."""
+    """Return one layer of the model; of a mixture of experts an expert layer stands for its few dense ones, too.
+
+    Dense layers are the first, and a later stage sets the pace of a pipeline: DeepSeek-V3's three of 61, 28 to 42 %
+    shorter, change a step of its instances by 0.03 %. Without a pipeline the step is up to 2 % too long.
+    """
     model, experts = setup.model, setup.model.experts
     passes: dict[str, Pass] = {}
     attention = attention_pass(setup, designs)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
+from cosmic_opt.catalog.hardware import load_device
 from cosmic_opt.simulation.calibrated.data_parallel import (
     gradient_s,
     optimizer_s,
@@ -12,8 +13,9 @@ from cosmic_opt.simulation.calibrated.data_parallel import (
     single_nic_s,
 )
 from cosmic_opt.simulation.calibrated.groups import group_s, ranks_in_node
-from cosmic_opt.simulation.calibrated.job import TrainingDesigns
+from cosmic_opt.simulation.calibrated.job import TrainingDesigns, shares_nics
 from cosmic_opt.simulation.calibrated.pipeline import Stages
+from cosmic_opt.simulation.calibrated.step import step_time
 from tests.unit.simulation.calibrated.jobs import GPT_175B, LLAMA_8B, setup
 
 SLOW = np.array([100.0])
@@ -117,3 +119,18 @@ def test_groups_that_share_cards_are_slower_unless_they_fill_the_node() -> None:
     part, whole = np.array([4.0]), np.array([1.0])
     assert group_s(shared, "all_reduce", degree, part, size) > 2 * group_s(railed, "all_reduce", degree, part, size)
     assert group_s(shared, "all_reduce", degree, whole, size) == group_s(railed, "all_reduce", degree, whole, size)
+
+
+def test_a_larger_share_of_a_card_never_slows_even_where_it_becomes_a_card_of_one_s_own() -> None:
+    shares = [gigabytes * 1e9 for gigabytes in (0.5, 1, 3, 3.2, 6, 12, 12.5, 18, 18.74, 18.76, 20, 25, 50)]
+    designs = TrainingDesigns.of(dp=[4, 8, 16, 32], tp=[2, 4, 8, 1])
+    device = load_device("a100-80")
+    steps = np.array(
+        [
+            step_time(
+                setup(device="a100-80", nic_bytes_per_s=share, shared_nics=shares_nics(device, share)), designs
+            ).step_s
+            for share in shares
+        ]
+    )
+    assert (np.diff(steps, axis=0) <= 1e-9 * steps[:-1]).all()
