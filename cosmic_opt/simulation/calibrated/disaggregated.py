@@ -58,7 +58,8 @@ def disaggregated(
     batch = np.minimum(decode_designs.batch, admitted(decode, decode_designs, requests))
     step = total_s(decode_terms(decode, decode_designs.with_batch(np.maximum(batch, 1.0)), requests.mean_context))
     read = prefill_designs.dp * prefill_designs.batch / prefill_busy_s(prefill, prefill_designs, requests)
-    answered = decode_designs.dp * batch / (requests.output * step)
+    steps = requests.output - 1  # prefill gives the first token
+    answered = decode_designs.dp * batch / (steps * step) if steps else np.where(batch > 0, np.inf, 0.0)
     rate = np.minimum(read, answered)
     transfer = transfer_s(prefill, prefill_designs, requests)
     gpus = prefill_designs.gpus + decode_designs.gpus

@@ -68,13 +68,13 @@ class OneServer:
         return {name: each * self.designs.replica_gpus * TOKENS / given for name, each in self.state.terms.items()}
 
     def output_token_time(self) -> Terms:
-        """Return seconds between two tokens of an answer, prefill of newcomers included."""
+        """Return seconds per token of an answer, prefill of newcomers included: the first comes from its own."""
         return {name: each / self.requests.output for name, each in self.state.terms.items()}
 
     def first_token_time(self) -> Terms:
         """Return seconds from admission to the first token: a step that is under way, then the own prompt."""
         own = total_s(prefill_terms(self.setup, self.designs.with_batch(1), self.requests.prompt))
-        return {**self.output_token_time(), "prefill": own}
+        return {**self.state.step, "prefill": own}
 
     def batch_time(self) -> Terms:
         """Return seconds of a batch that arrives at once, until its last answer."""
@@ -137,7 +137,8 @@ class TwoPools:
         """Return seconds in which both pools together give `TOKENS` output tokens: the slower pool's work."""
         read = self.prefill.dp * self.prefill.batch * self.requests.output
         prefill = prefill_busy_s(self.setup, self.prefill, self.requests) * TOKENS / read
-        share = TOKENS / np.maximum(self.sequences, 1.0)
+        steps = (self.requests.output - 1) / self.requests.output  # prefill gives the first token
+        share = steps * TOKENS / np.maximum(self.sequences, 1.0)
         terms = {name: np.where(self.decode_bound, share * each, 0.0) for name, each in self.step.items()}
         return {"prefill": np.where(self.decode_bound, 0.0, prefill), **terms}
 

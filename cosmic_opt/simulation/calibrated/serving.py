@@ -57,10 +57,11 @@ class SteadyState:
     Attributes:
         batch: Sequences one replica decodes at once; 0 where none fits, and then there is no rate.
         first_token_s: From admission to the first token: a step that is under way, then the own prompt (TTFT).
-        output_token_s: Between two tokens of one answer, prefill of newcomers included (TPOT).
+        output_token_s: Per token of one answer, prefill of newcomers included (TPOT).
         output_tokens_per_s: Of all replicas together.
         output_tokens_per_s_per_gpu: The same per GPU.
         terms: Seconds of one replica in which it gives `batch` answers, by term.
+        step: Seconds of one decode step, by term; 0 where answers have one token, since prefill gives the first.
     """
 
     batch: FloatArray
@@ -69,6 +70,7 @@ class SteadyState:
     output_tokens_per_s: FloatArray
     output_tokens_per_s_per_gpu: FloatArray
     terms: Terms
+    step: Terms
 
 
 def admitted(setup: ServingSetup, designs: ServingDesigns, requests: Requests) -> FloatArray:
@@ -80,18 +82,20 @@ def admitted(setup: ServingSetup, designs: ServingDesigns, requests: Requests) -
 def steady_state(setup: ServingSetup, designs: ServingDesigns, requests: Requests) -> SteadyState:
     """Return the steady state at the designs' batch, or at what is admitted of it; answers are half done on average.
 
-    While `batch` answers are given, as many prompts are prefilled: rate = n out / (out step(n) + prefill(n)).
-    Source: Yu 2022 (Orca, section 4.1: iteration-level scheduling).
+    While `batch` answers are given, as many prompts are prefilled, each of which gives the first token:
+    rate = n out / ((out - 1) step(n) + prefill(n)). Source: Yu 2022 (Orca, section 4.1: iteration-level scheduling).
     """
     batch = np.minimum(designs.batch, admitted(setup, designs, requests))
     loaded = designs.with_batch(np.maximum(batch, 1.0))
-    decode = decode_terms(setup, loaded, requests.mean_context)
+    more = min(requests.output - 1, 1)
+    decode = {name: more * each for name, each in decode_terms(setup, loaded, requests.mean_context).items()}
     terms = {"prefill": prefill_busy_s(setup, loaded, requests)}
-    terms |= {name: requests.output * each for name, each in decode.items()}
+    terms |= {name: (requests.output - 1) * each for name, each in decode.items()}
     cycle = total_s(terms)
     own = total_s(prefill_terms(setup, designs.with_batch(1), requests.prompt))
     rate = np.where(batch > 0, designs.dp * batch * requests.output / cycle, 0.0)
-    return SteadyState(batch, own + total_s(decode), cycle / requests.output, rate, rate / designs.gpus, terms)
+    token = cycle / requests.output
+    return SteadyState(batch, own + total_s(decode), token, rate, rate / designs.gpus, terms, decode)
 
 
 def prefill_busy_s(setup: ServingSetup, designs: ServingDesigns, requests: Requests) -> FloatArray:

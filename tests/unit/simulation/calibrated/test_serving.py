@@ -18,6 +18,7 @@ from cosmic_opt.simulation.calibrated.serving import (
     admitted,
     batch_terms,
     cosmic_terms,
+    prefill_busy_s,
     saturated,
     steady_state,
     total_s,
@@ -28,6 +29,7 @@ from cosmic_opt.workloads.requests import CHAT, QUESTION_ANSWERING, Requests
 from tests.unit.simulation.calibrated.servers import LATENT, LLAMA_8B, LLAMA_70B, MIXTRAL, server
 
 ONE = ServingDesigns.of()
+EIGHT = ServingDesigns.of(batch=8)
 REQUESTS = Requests(prompt=1024, output=256)
 ENGINES = ["vllm", "tensorrt-llm", "tensorrt-llm-2025", "deepspeed-mii"]
 
@@ -276,3 +278,20 @@ def test_a_format_the_device_cannot_multiply_is_refused() -> None:
 def test_a_domain_of_no_gpus_is_refused() -> None:
     with pytest.raises(SpecError, match="gpus_per_node is 0"):
         server(gpus_per_node=0)
+
+
+@pytest.mark.parametrize("output", [1, 2, 200])
+def test_prefill_gives_the_first_token_so_a_cycle_decodes_one_less(output: int) -> None:
+    setup, requests = server(LLAMA_8B), Requests(1000, output)
+    state = steady_state(setup, EIGHT, requests)
+    step = total_s(decode_terms(setup, EIGHT.with_batch(state.batch), requests.mean_context))
+    cycle = total_s(state.terms)
+    np.testing.assert_allclose(cycle, prefill_busy_s(setup, EIGHT, requests) + (output - 1) * step)
+    np.testing.assert_allclose(state.output_token_s, cycle / output)
+    np.testing.assert_allclose(total_s(state.step), step if output > 1 else 0.0)
+
+
+def test_answers_of_one_token_take_their_prefill_in_a_batch_and_in_the_steady_state() -> None:
+    setup, requests = server(LLAMA_8B), Requests(1000, 1)
+    state = steady_state(setup, EIGHT, requests)
+    np.testing.assert_allclose(total_s(state.terms), total_s(batch_terms(setup, EIGHT, requests)))
