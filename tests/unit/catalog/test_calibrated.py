@@ -7,7 +7,9 @@ from pathlib import Path
 import pytest
 
 from cosmic_opt.api import Problem
+from cosmic_opt.catalog.store import data_root
 from cosmic_opt.errors import SpecError
+from cosmic_opt.search.score import simulator_of
 
 NAME = "llama3-70b/h100-64"
 
@@ -117,3 +119,17 @@ def test_the_precision_is_bf16_unless_given(tmp_path: Path) -> None:
 def test_a_model_with_the_analytical_simulator_s_knobs_is_refused() -> None:
     with pytest.raises(SpecError, match="decided by the stack"):
         _ = Problem.load("calculon/gpt3-175b-h100-1024").set(stack="megatron-te-2025").instance
+
+
+def test_a_clamped_gate_costs_its_chain_of_kernels(tmp_path: Path) -> None:
+    """The same job with the plain gate: other keys of the workload's file are equal."""
+    shipped = data_root() / "instances" / "_workloads" / "gpt-oss-120b.yaml"
+    plain = tmp_path / "plain.yaml"
+    plain.write_text(shipped.read_text(encoding="utf-8").replace("clamped_gate: true\n", ""), encoding="utf-8")
+    steps = []
+    for workload in ("gpt-oss-120b", plain.as_posix()):
+        problem = Problem.load(_instance(tmp_path, workload=workload, data="{npus: 64}")).without("fits")
+        fixed = problem.fix(dp=64, tp=1, pp=1, cp=1, ep=64, interleave=1, micro_batch=1, recompute="none")
+        columns = fixed.sample(1).value_columns()
+        steps.append(int(simulator_of(fixed.instance).evaluate(columns).step_ticks[0]))
+    assert steps[0] > 1.02 * steps[1]

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 
 from cosmic_opt.errors import SpecError
@@ -78,3 +80,11 @@ def test_neither_mlp_nor_experts_is_refused() -> None:
 def test_more_experts_per_token_than_there_are_is_refused() -> None:
     with pytest.raises(SpecError, match="top_k 9 of 8"):
         Experts(count=8, top_k=9, ffn=16)
+
+
+def test_a_clamped_gate_needs_a_gate() -> None:
+    with pytest.raises(SpecError, match="clamped gate without a gate") as caught:
+        replace(GPT3_175B, clamped_gate=True)
+    assert caught.value.where is not None
+    assert caught.value.where.key == "clamped_gate"
+    assert language_model(replace(GPT3_175B, gated_mlp=True, clamped_gate=True)).clamped_gate
