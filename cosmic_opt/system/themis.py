@@ -6,7 +6,7 @@ the most loaded first; an all-reduce goes the way of a reduce-scatter and back. 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from fractions import Fraction
 from math import prod
 
@@ -41,25 +41,29 @@ def themis_routes(
         raise SpecError("themis does not schedule an all_to_all", hint="use baseline or blueconnect")
     dims = [dim for dim, extent in enumerate(extents) if extent > 1]
     loads = dict.fromkeys(dims, Fraction(0))
+    half = "all_gather" if collective == "all_gather" else "reduce_scatter"
+    slack = {dim: ticks(PlanPhase(dim, half, Fraction(1, SLACK))) for dim in dims}
+    known = dict[tuple[int, ...], tuple[tuple[PlanPhase, ...], tuple[Fraction, ...]]]()
     routes = []
     for _ in range(chunks if dims else 0):
-        order = _order(dims, loads, collective, ticks)
-        route = _route(collective, extents, order)
-        for phase in route[: len(dims)]:
-            loads[phase.dim] += ticks(phase)
+        order = _order(dims, loads, slack)
+        if order not in known:
+            route = _route(collective, extents, order)
+            known[order] = route, tuple(ticks(phase) for phase in route[: len(dims)])
+        route, times = known[order]
+        for phase, time in zip(route, times, strict=False):
+            loads[phase.dim] += time
         routes.append(route)
     return tuple(routes)
 
 
-def _order(dims: Sequence[int], loads: dict[int, Fraction], collective: str, ticks: Ticks) -> list[int]:
+def _order(dims: Sequence[int], loads: Mapping[int, Fraction], slack: Mapping[int, Fraction]) -> tuple[int, ...]:
     """Return the order of the reduce-scatter (reversed, of the all-gather): ascending load; the dimensions' own if
     balanced."""
     least = min(dims, key=lambda dim: loads[dim])
-    half = "all_gather" if collective == "all_gather" else "reduce_scatter"
-    threshold = ticks(PlanPhase(least, half, Fraction(1, SLACK)))
-    if max(loads.values()) - loads[least] < threshold:
-        return list(dims)
-    return sorted(dims, key=lambda dim: loads[dim])
+    if max(loads.values()) - loads[least] < slack[least]:
+        return tuple(dims)
+    return tuple(sorted(dims, key=lambda dim: loads[dim]))
 
 
 def _route(collective: str, extents: Sequence[int], order: Sequence[int]) -> tuple[PlanPhase, ...]:

@@ -24,7 +24,7 @@ class Servers(NamedTuple):
         chunk, left, began: [D, active], chunks in service, their work left in parts of a tick, and their start.
         serving, since, free: [D], how many are in service, from when on, and when the first of them is done.
         busy: [D], ticks with a chunk in service so far.
-        queue: [D, chunks, 3], waiting chunks with two keys; the least is next.
+        queue: [D, chunks, 3], waiting chunks with two keys, a binary heap: the least is next.
         waiting: [D].
     """
 
@@ -59,32 +59,44 @@ def make_servers(dimensions: int, active: int, chunks: int) -> Servers:
 def enqueue(servers: Servers, policy: int, dim: int, entry: tuple[int, int, int, int]) -> None:
     """Let a chunk wait; `entry` is (chunk, ticks of the visit, its planned place, number of the arrival)."""
     chunk, ticks, planned, serial = entry
-    place = servers.waiting[dim]
-    servers.queue[dim, place, 0] = chunk
-    if policy == FIFO:
-        servers.queue[dim, place, 1], servers.queue[dim, place, 2] = 0, serial
-    elif policy == LIFO:
-        servers.queue[dim, place, 1], servers.queue[dim, place, 2] = 0, -serial
+    first, second = 0, serial
+    if policy == LIFO:
+        second = -serial
     elif policy == SMALLEST_FIRST:
-        servers.queue[dim, place, 1], servers.queue[dim, place, 2] = ticks, chunk
-    else:
-        servers.queue[dim, place, 1], servers.queue[dim, place, 2] = planned, serial
+        first, second = ticks, chunk
+    elif policy != FIFO:
+        first = planned
+    queue, place = servers.queue[dim], servers.waiting[dim]
     servers.waiting[dim] = place + 1
+    while place > 0:
+        above = (place - 1) >> 1
+        if queue[above, 1] < first or (queue[above, 1] == first and queue[above, 2] < second):
+            break
+        queue[place, 0], queue[place, 1], queue[place, 2] = queue[above, 0], queue[above, 1], queue[above, 2]
+        place = above
+    queue[place, 0], queue[place, 1], queue[place, 2] = chunk, first, second
 
 
 @jit_inline
 def next_waiting(servers: Servers, dim: int) -> int:
-    """Remove and return the waiting chunk with the least keys."""
-    queue = servers.queue[dim]
-    last = servers.waiting[dim] - 1
-    best = 0
-    for place in range(1, last + 1):
-        if queue[place, 1] < queue[best, 1] or (queue[place, 1] == queue[best, 1] and queue[place, 2] < queue[best, 2]):
-            best = place
-    chunk = int(queue[best, 0])
-    for column in range(3):
-        queue[best, column] = queue[last, column]
-    servers.waiting[dim] = last
+    """Remove and return the waiting chunk with the least keys, which no two chunks share."""
+    queue, size = servers.queue[dim], servers.waiting[dim] - 1
+    chunk = int(queue[0, 0])
+    moved, first, second = queue[size, 0], queue[size, 1], queue[size, 2]
+    servers.waiting[dim] = size
+    place = 0
+    while 2 * place + 1 < size:
+        below = 2 * place + 1
+        if below + 1 < size and (
+            queue[below + 1, 1] < queue[below, 1]
+            or (queue[below + 1, 1] == queue[below, 1] and queue[below + 1, 2] < queue[below, 2])
+        ):
+            below += 1
+        if first < queue[below, 1] or (first == queue[below, 1] and second < queue[below, 2]):
+            break
+        queue[place, 0], queue[place, 1], queue[place, 2] = queue[below, 0], queue[below, 1], queue[below, 2]
+        place = below
+    queue[place, 0], queue[place, 1], queue[place, 2] = moved, first, second
     return chunk
 
 
