@@ -15,8 +15,9 @@ from cosmic_opt.simulation.collective.astra_sim.schedule import Phase
 from cosmic_opt.simulation.collective.link import link_collective
 from cosmic_opt.simulation.collective.result import CollectiveResult, PhaseTiming, bus_bandwidth
 from cosmic_opt.simulation.collective.themis import themis_collective
+from cosmic_opt.simulation.events.chunking import check_chunks, check_drift, check_payload
 from cosmic_opt.simulation.events.collective import Group
-from cosmic_opt.system.multidim import THEMIS
+from cosmic_opt.system.multidim import THEMIS, plan
 from cosmic_opt.system.network import Network
 
 PROFILES = ("link", "astra_sim", "astra_sim_aware")
@@ -63,24 +64,19 @@ def simulate_collective(
     the same and has one dimension, whose links messages wait for; what a chunk does there has no phase time of its own.
 
     Raises:
-        SpecError: an unknown name, a number out of range, or an option that the profile does not have.
+        SpecError: an unknown name, a number out of range, an option that the profile does not have, or (`link`) more
+            chunks than bytes or so many that rounding to ticks adds up.
         InfeasibleError: an algorithm that does not exist for an extent, or an input on which ASTRA-sim fails.
+        LimitError: (`themis`) more chunks than events play in seconds.
     """
     if profile not in PROFILES:
         raise SpecError(f"unknown network profile {profile!r}", hint=nearest(profile, PROFILES))
-    for name, value, least in (("size_bytes", size_bytes, 0), ("chunks", chunks, 1)):
-        if type(value) is not int or value < least:
-            raise SpecError(f"{name} is {value!r}", hint=f"write a whole number of at least {least}")
+    check_payload(size_bytes, chunks)
     if profile == "link":
         if astra_sim is not None:
             raise SpecError("ASTRA-sim's options have no effect under the profile 'link'", hint="leave them out")
-        sizes, steps = _group(network, extents, strides)
-        _check_length("algorithms", algorithms, network)
-        if multidim == THEMIS:
-            return themis_collective(
-                Group(network, tuple(algorithms), sizes, steps), collective, size_bytes, chunks, policy
-            )
-        return link_collective(network, collective, algorithms, size_bytes, multidim, chunks, sizes, steps)
+        group = _group(network, algorithms, extents, strides)
+        return _link_result(group, collective, size_bytes, multidim, chunks, policy)
     if policy != "fifo":
         raise SpecError(f"the profile {profile!r} has its own service order", hint="leave the policy out")
     if extents is not None or strides is not None:
@@ -94,15 +90,30 @@ def simulate_collective(
     return _astra_result(case, network.npus, run_aware_case(case), profile)
 
 
+def _link_result(
+    group: Group, collective: str, size_bytes: int, multidim: str, chunks: int, policy: str
+) -> CollectiveResult:
+    if multidim == THEMIS:
+        return themis_collective(group, collective, size_bytes, chunks, policy)
+    check_chunks(size_bytes, chunks)
+    result = link_collective(
+        group.network, collective, group.algorithms, size_bytes, multidim, chunks, group.extents, group.strides
+    )
+    route = plan(collective, multidim, group.extents)
+    check_drift(group.occupations((route,), size_bytes, chunks), chunks, result.time_ticks)
+    return result
+
+
 def _group(
-    network: Network, extents: Sequence[int] | None, strides: Sequence[int] | None
-) -> tuple[tuple[int, ...], tuple[int, ...]]:
+    network: Network, algorithms: Sequence[str], extents: Sequence[int] | None, strides: Sequence[int] | None
+) -> Group:
     whole = [dimension.npus for dimension in network.dimensions]
     sizes = tuple(whole if extents is None else extents)
     steps = tuple([1] * len(whole) if strides is None else strides)
     _check_length("extents", sizes, network)
     _check_length("strides", steps, network)
-    return sizes, steps
+    _check_length("algorithms", algorithms, network)
+    return Group(network, tuple(algorithms), sizes, steps)
 
 
 def _check_length(name: str, values: Sequence[object], network: Network) -> None:

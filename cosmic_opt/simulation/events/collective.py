@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
 from fractions import Fraction
+from functools import partial
 
 import numpy as np
 
 from cosmic_opt.errors import SpecError, nearest
+from cosmic_opt.simulation.events.chunking import Occupation, check_chunks, check_drift, check_played
 from cosmic_opt.simulation.events.program import PLANNED, Call, Op, Program, Route, Stream, Visit
 from cosmic_opt.simulation.events.replay import Replay, run_program
 from cosmic_opt.system.multidim import MULTIDIM, SCHEMES, THEMIS, PlanPhase, plan
@@ -59,9 +62,25 @@ class Group:
 
     def visit(self, phase: PlanPhase, chunk_bytes: Fraction) -> Visit:
         """Return the phase of one chunk, each part rounded once to a tick."""
-        dimension = self.network.dimensions[phase.dim]
-        latency = self._cost(phase).hops * dimension.latency_ticks
-        return Visit(phase.dim, dimension.serialisation_ticks(self.load_bytes(phase, chunk_bytes)), latency)
+        latency = self._cost(phase).hops * self.network.dimensions[phase.dim].latency_ticks
+        return Visit(phase.dim, round(self.exact_ticks(phase, chunk_bytes)), latency)
+
+    def exact_ticks(self, phase: PlanPhase, size_bytes: Fraction) -> Fraction:
+        """Return what one phase of `size_bytes` occupies its dimension for, not rounded."""
+        bandwidth = self.network.dimensions[phase.dim].bandwidth_bytes_per_s
+        return self.load_bytes(phase, size_bytes) * TICKS_PER_SECOND / bandwidth
+
+    def occupations(
+        self, routes: Sequence[tuple[PlanPhase, ...]], size_bytes: int, chunks: int
+    ) -> dict[object, Occupation]:
+        """Return the distinct phases of `chunks` equal chunks, which take routes of their own or the only one."""
+        times = chunks if len(routes) == 1 else 1
+        counts = {phase: 0 for route in dict.fromkeys(routes) for phase in route}
+        for route, count in Counter(routes).items():
+            for phase in route:
+                counts[phase] += times * count
+        part = Fraction(size_bytes, chunks)
+        return {phase: Occupation(phase.dim, self.exact_ticks(phase, part), count) for phase, count in counts.items()}
 
     def _cost(self, phase: PlanPhase) -> PhaseCost:
         dimension = self.network.dimensions[phase.dim]
@@ -85,31 +104,38 @@ def schedule_collective(
     nothing has a latency. A dimension never waits for the next of the plan while another chunk is there.
 
     Raises:
-        SpecError: an unknown name, or a number out of range.
+        SpecError: an unknown name, a number out of range, or chunks so small that rounding to ticks adds up.
         InfeasibleError: an algorithm that does not exist for an extent.
-        LimitError: it takes more than 13 days.
+        LimitError: it takes more than 13 days, or has more than `chunking.MOST_PLAYED` chunks.
     """
-    for name, value, least in (("size_bytes", size_bytes, 0), ("chunks", chunks, 1)):
-        if type(value) is not int or value < least:
-            raise SpecError(f"{name} is {value!r}", hint=f"write a whole number of at least {least}")
+    check_chunks(size_bytes, chunks)
+    check_played(chunks)
     phases = _phases(group, collective, Fraction(size_bytes), scheduler, chunks)
     routes = _routes(group, phases, Fraction(size_bytes, chunks))
     if scheduler == THEMIS:
         routes, policy = _planned(routes, chunks, len(group.extents), policy), PLANNED
     replay = run_program(_program(routes, chunks, len(group.extents)), policy=policy, active=active, visits=True)
+    check_drift(group.occupations(phases, size_bytes, chunks), chunks, replay.ticks)
     return ScheduledCollective(replay.ticks, tuple(int(busy) for busy in replay.busy_ticks), phases, replay)
 
 
 def themis_call(group: Group, collective: str, size_bytes: Fraction, chunks: int, policy: str) -> Call:
-    """Return a collective whose chunks take the orders of Themis and are served as planned (`schedule_collective`)."""
+    """Return a collective whose chunks take the orders of Themis and are served as planned (`schedule_collective`).
+
+    Raises:
+        LimitError: more than `chunking.MOST_PLAYED` chunks.
+    """
+    check_played(chunks)
     phases = _phases(group, collective, size_bytes, THEMIS, chunks)
     routes = _routes(group, phases, size_bytes / chunks)
     return Call(_planned(routes, chunks, len(group.extents), policy), chunks)
 
 
 def _routes(group: Group, phases: tuple[tuple[PlanPhase, ...], ...], chunk_bytes: Fraction) -> tuple[Route, ...]:
-    visits = {phase: group.visit(phase, chunk_bytes) for route in phases for phase in route}
-    return tuple(tuple(visits[phase] for phase in route) for route in phases)
+    distinct = dict.fromkeys(phases)
+    visits = {phase: group.visit(phase, chunk_bytes) for route in distinct for phase in route}
+    known = {route: tuple(visits[phase] for phase in route) for route in distinct}
+    return tuple(known[route] for route in phases)
 
 
 def _program(routes: tuple[Route, ...], chunks: int, dimensions: int) -> Program:
@@ -142,10 +168,4 @@ def _phases(
     common = plan(collective, scheduler if scheduler in MULTIDIM else MULTIDIM[0], group.extents)
     if scheduler in MULTIDIM or not common:
         return (common,)
-    chunk_bytes = size_bytes / chunks
-
-    def ticks(phase: PlanPhase) -> Fraction:
-        bandwidth = group.network.dimensions[phase.dim].bandwidth_bytes_per_s
-        return group.load_bytes(phase, chunk_bytes) * TICKS_PER_SECOND / bandwidth
-
-    return themis_routes(collective, group.extents, chunks, ticks)
+    return themis_routes(collective, group.extents, chunks, partial(group.exact_ticks, size_bytes=size_bytes / chunks))
