@@ -44,6 +44,8 @@ FABRIC_KEYS = (
     *("all_to_all_copy", "peer_share", "nic", "nic_efficiency", "rail_parallel", "collective_sms"),
 )
 KIND_KEYS = ("latency", "hop", "startup", "copy")
+INSTALLED = "installed_memory"
+"""What the driver of a device reports; without it, the data sheet's `memory_capacity`."""
 LINKS = ("refines", "like")
 """A section may refine that of a shipped file of the same device, or be like another device's."""
 MOST_LINKS = 4
@@ -166,7 +168,7 @@ def _read(path: Path) -> Device:
     root = _root(path)
     fields = root.fields(
         required=("name", "peak", "memory_bandwidth", "memory_capacity"),
-        optional=("schema", "source", "aliases", "kernels", "fabric"),
+        optional=("schema", "source", "aliases", "kernels", "fabric", INSTALLED),
     )
     if "kernels" not in fields:
         raise root.fail("the device has no kernel constants", "give it a 'kernels:' section, see a100-80")
@@ -182,6 +184,7 @@ def _read(path: Path) -> Device:
         aliases=tuple(entry.text() for entry in (fields["aliases"].items() if "aliases" in fields else [])),
         sms=kernels.get("sms").integer(low=1, high=10**6),
         memory_bytes=float(positive(fields["memory_capacity"], Unit.BYTES)),
+        installed_bytes=float(positive(fields[INSTALLED if INSTALLED in fields else "memory_capacity"], Unit.BYTES)),
         memory_bytes_per_s=float(positive(fields["memory_bandwidth"], Unit.BYTES_PER_S)),
         power_w=_number(kernels.find("power_w"), 0.0, high=1e6),
         peak_flop_per_s=_peaks(fields["peak"], kernels),

@@ -49,7 +49,8 @@ def serving_of(spec: InstanceSpec, workload: Transformer, data: dict[str, Value]
     """Return the fixed part of an inference instance; add what its rules name to `data`.
 
     Added are `precision`, `experts`, `most_sequences` (of one tp group, the engine's own limit) and `scale_up` (NPUs of
-    one domain). `changed` are the names that `--set` gives.
+    one domain). `memory_capacity` is what the device's driver reports, unless it is given: an engine fills that.
+    `changed` are the names that `--set` gives.
 
     Raises:
         SpecError: no engine or no requests, a device without constants or matrix units of the precision, a number
@@ -69,6 +70,9 @@ def serving_of(spec: InstanceSpec, workload: Transformer, data: dict[str, Value]
         "most_sequences": engine.memory.most_sequences,
         "scale_up": domain.npus,
     }
-    given = replace(as_given(device, data), memory_bytes=float(data["memory_capacity"]))
+    if "memory_capacity" not in {*changed, *spec.data}:
+        data["memory_capacity"] = int(device.installed_bytes)
+    capacity = float(data["memory_capacity"])
+    given = replace(as_given(device, data), memory_bytes=capacity, installed_bytes=capacity)
     requests = Requests(int(data["prompt"]), int(data["output"]))
     return Serving(language_model(workload), given, engine, numbers, load_accuracy("inference"), requests)

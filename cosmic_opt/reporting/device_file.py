@@ -23,6 +23,7 @@ def device_file(device: Device, fitted: Sequence[str], *, provenance: str, error
         f"peak: {_plain(device.peak('bf16') / 1e12)} TFLOPS",
         f"memory_bandwidth: {_plain(device.memory_bytes_per_s / 1e9)} GB/s",
         f"memory_capacity: {_plain(device.memory_bytes / 1e9)} GB",
+        f"installed_memory: {device.installed_bytes:.0f} B",
         "source:",
         *(f"  {key}: {_quoted(f'as {device.name}')}" for key in ("peak", "memory_bandwidth", "memory_capacity")),
         "kernels:",

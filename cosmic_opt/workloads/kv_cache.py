@@ -12,9 +12,6 @@ from cosmic_opt.workloads.language_model import LanguageModel
 from cosmic_opt.workloads.requests import Requests
 from cosmic_opt.workloads.serving_designs import FloatArray, ServingDesigns
 
-BINARY_GB = 2**30 / 1e9
-"""Data sheets count memory in binary gigabytes and call them GB: a GB200 of 186 GB shows 189,471 MiB."""
-
 
 class Served(Protocol):
     """A model in the memory of a device: what the functions here read of it."""
@@ -33,7 +30,7 @@ class Served(Protocol):
 
     @property
     def memory_bytes(self) -> float:
-        """Memory of one device as its data sheet counts it."""
+        """Memory of one device that the engine finds installed."""
 
 
 def read_bytes_per_token(setup: Served, designs: ServingDesigns) -> FloatArray:
@@ -76,7 +73,7 @@ def weight_bytes(setup: Served, designs: ServingDesigns) -> FloatArray:
 def cache_capacity_bytes(setup: Served, designs: ServingDesigns) -> FloatArray:
     """Return bytes a rank has left for the cache; negative where the weights do not fit."""
     memory, weights = setup.engine.memory, weight_bytes(setup, designs)
-    installed = BINARY_GB * setup.memory_bytes
+    installed = setup.memory_bytes
     if memory.share_of_free:
         return np.asarray(memory.share * (installed - memory.workspace_bytes - weights))
     return np.asarray(memory.share * installed - memory.workspace_bytes - weights)

@@ -48,7 +48,8 @@ class ServingMemory:
 
     Attributes:
         weights_bytes: Weights, token table and head.
-        kv_cache_bytes: Cache of as many sequences as the batch holds, pages half used at their end.
+        kv_cache_bytes: Cache of as many sequences as the batch holds, as the engine's admission counts it: prompts and
+            its `output_share` of the answers (vLLM 80 %, all of them where answers are reserved), last pages half used.
         workspace_bytes: What the engine sets aside for activations, graphs and buffers.
         room_bytes: What the engine leaves for the cache; negative where weights and workspace do not fit.
     """
@@ -143,9 +144,11 @@ def _pool_quantities(
     room = term(degrees, lambda designs: memory(designs).room_bytes)
     taken = term((*degrees, "batch"), lambda designs: -memory(designs).kv_cache_bytes)
     gpus = term(("dp", *degrees), lambda designs: designs.gpus.astype(np.int64))
+    held = "the prompts" if pool == POOLS[0] else f"prompts and {served.engine.memory.output_share:.0%} of the answers"
+    cached = f"cache of a full batch on one NPU as admission counts it: {held}"
     return [
         quantity("weights_per_npu", Unit.BYTES, "weights of one NPU", weights),
-        quantity("kv_cache_per_npu", Unit.BYTES, "cache of the sequences a full batch holds on one NPU", cache),
+        quantity("kv_cache_per_npu", Unit.BYTES, cached, cache),
         quantity("cache_room_per_npu", Unit.BYTES, "what the engine leaves for the cache on one NPU", room),
         quantity("headroom_per_npu", Unit.BYTES, "what a full batch leaves of the cache's room", room, taken),
         quantity("memory_per_npu", Unit.BYTES, "weights, cache and workspace of one NPU", weights, cache, workspace),

@@ -46,8 +46,8 @@ class ServingSetup:
 
     @property
     def memory_bytes(self) -> float:
-        """Memory of one device, of its data sheet."""
-        return self.device.memory_bytes
+        """Memory of one device, as its driver reports it."""
+        return self.device.installed_bytes
 
     @property
     def domain(self) -> int:

@@ -13,7 +13,6 @@ from cosmic_opt.simulation.calibrated.prefill import prefill_terms
 from cosmic_opt.simulation.calibrated.serving import batch_terms, saturated, waves
 from cosmic_opt.simulation.calibrated.serving_job import FloatArray, ServingDesigns, ServingSetup, Terms
 from cosmic_opt.workloads.kv_cache import (
-    BINARY_GB,
     cache_capacity_bytes,
     held_tokens,
     resident_sequences,
@@ -174,7 +173,7 @@ def _extrapolates(
         found.append(f"more than {accuracy.most_gpus:,} GPUs")
     if requests.prompt + requests.output > accuracy.most_tokens:
         found.append(f"contexts longer than {accuracy.most_tokens:,} tokens")
-    if np.any(weight_bytes(setup, designs) > BINARY_GB * setup.device.memory_bytes):
+    if np.any(weight_bytes(setup, designs) > setup.memory_bytes):
         found.append("the weights exceed the device's memory")
     elif np.any(resident_sequences(setup, designs, held_tokens(setup, requests)) < designs.batch):
         found.append("the batch does not fit in the cache: it runs in waves")

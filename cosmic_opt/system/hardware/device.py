@@ -193,7 +193,8 @@ class FabricConstants:
 class Device:
     """An accelerator: data sheet numbers, fitted constants, and what of them is not its own.
 
-    `peak_flop_per_s` holds dense peaks by precision. `extrapolates` names each group of constants (gemm,
+    `memory_bytes` is what the data sheet calls it, in GB of 10^9; `installed_bytes` what its driver reports, which an
+    engine fills. `peak_flop_per_s` holds dense peaks by precision. `extrapolates` names each group of constants (gemm,
     sustained, attention, fabric) that was fitted on another device of its generation, or on none. `power_w` is the
     board's limit, 0 where it is not published.
     """
@@ -202,6 +203,7 @@ class Device:
     aliases: tuple[str, ...]
     sms: int
     memory_bytes: float
+    installed_bytes: float
     memory_bytes_per_s: float
     power_w: float
     peak_flop_per_s: Mapping[str, float]

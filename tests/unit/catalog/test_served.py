@@ -126,3 +126,21 @@ def test_training_and_analytical_instances_are_as_before() -> None:
         _ = Problem.load("llama3-70b/h100-64").set(mix="chat").instance
     with pytest.raises(SpecError, match="first_token_time"):
         _ = Problem.load("llama3-70b/h100-64").require("first_token_time <= 1 s").instance
+
+
+def test_an_engine_fills_what_the_driver_reports_unless_the_memory_is_given() -> None:
+    problem = Problem.load("llama3-70b/h200-8-serving")
+    assert problem.instance.data["memory_capacity"] == own(problem).device.memory_bytes == 143_771 * 2**20
+    for typed in ("141 GB", "21 GB"):
+        changed = problem.set(memory_capacity=typed)
+        assert changed.instance.data["memory_capacity"] == own(changed).in_memory.memory_bytes
+        assert own(changed).device.memory_bytes == int(typed.split()[0]) * 10**9
+
+
+@pytest.mark.parametrize("typed", [None, "110 GB", "141 GB"])
+@pytest.mark.parametrize("name", ["deepseek-v3/h200-8-serving", "llama3-70b/h200-8-serving"])
+def test_no_feasible_design_holds_more_than_the_memory(name: str, typed: str | None) -> None:
+    problem = Problem.load(name)
+    problem = problem if typed is None else problem.set(memory_capacity=typed)
+    most = problem.require("memory_per_npu > memory_capacity").count()
+    assert most.value == 0

@@ -80,7 +80,7 @@ def test_memory_headroom_and_room_hang_together() -> None:
     total, weights, cache, room, headroom = (quantity_of(problem, name) for name in names)
     assert total == weights + cache + 10**9  # vLLM's workspace
     assert headroom == room - cache
-    assert room == int(0.9 * 80 * 2**30 - 10**9 - weights)  # 0.9 of the memory, which data sheets count in GiB
+    assert room == int(0.9 * 81_559 * 2**20 - 10**9 - weights)  # 0.9 of the memory that its driver reports
 
 
 def test_npus_used_is_every_npu_of_every_replica() -> None:

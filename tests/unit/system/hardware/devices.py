@@ -91,6 +91,7 @@ DEVICE = Device(
     aliases=(),
     sms=100,
     memory_bytes=80e9,
+    installed_bytes=80e9,
     memory_bytes_per_s=1e12,
     power_w=400.0,
     peak_flop_per_s={"bf16": 1e15, "fp16": 1e15, "fp8": 2e15},
