@@ -4,12 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field, fields, replace
+from fractions import Fraction
 from typing import TYPE_CHECKING
 
 import numpy as np
 
+from cosmic_opt.analysis.hidden_data import HiddenDatum, hidden_data, least_change, reads_through_quantities
 from cosmic_opt.analysis.nearest import Neighbour, nearest_designs
-from cosmic_opt.analysis.relaxation import Relaxation, cheapest_relaxations
+from cosmic_opt.analysis.relaxation import Drop, Relaxation, Renumber, cheapest_relaxations
 from cosmic_opt.analysis.relaxed_edits import implied_rules, relaxed_edits
 from cosmic_opt.analysis.relaxed_problem import Costs, Relaxable
 from cosmic_opt.analysis.rule_numbers import adjustable_data
@@ -27,13 +29,14 @@ from cosmic_opt.psa.domain import Value
 from cosmic_opt.psa.evaluate import feasible
 from cosmic_opt.psa.model_file import ModelSpec
 from cosmic_opt.psa.parameter_set import Constraint, ParameterSet
+from cosmic_opt.solvers.base import Limits
 
 if TYPE_CHECKING:
     from cosmic_opt.analysis.achievable import BestStep
     from cosmic_opt.search.outcome import Outcome
 
-READ_BY_RULES_ONLY = ("memory_capacity", "peak", "memory_bandwidth")
-"""Data that no structural quantity reads: a change moves the rules that name them and nothing else."""
+READ_BY_RULES_ONLY = ("memory_capacity", "peak", "memory_bandwidth", "host_capacity")
+"""Data that no structural quantity reads, but for those of `GROWING`: a change moves the rules that name them."""
 TIME_LIMIT_S = 60.0
 
 
@@ -98,8 +101,7 @@ def explain(
     parameter_set = instance.parameter_set
     conflicts = tuple(minimal_conflicts(parameter_set, limit))
     if conflicts:
-        relaxable = relaxable_of(spec, edits, parameter_set)
-        found = cheapest_relaxations(relaxable, costs, limit, time_limit_s=TIME_LIMIT_S)
+        found = _cheapest(spec, edits, parameter_set, costs, limit)
         repairs = tuple(checked(spec, edits, parameter_set, relaxation) for relaxation in found)
         return Explanation(instance, False, 0, conflicts, repairs)
     size = count_or_none(parameter_set)
@@ -155,10 +157,69 @@ def count_or_none(parameter_set: ParameterSet) -> int | None:
 
 def relaxable_of(spec: InstanceSpec, edits: Edits, own: ParameterSet) -> Relaxable:
     """Return what may be changed in a problem: its rules, numbers of them, and the domains of what it fixes."""
-    units = {name: SYSTEM[name].unit for name in READ_BY_RULES_ONLY if not _sizes_a_domain(spec.model, name)}
+    units = {
+        name: SYSTEM[name].unit
+        for name in READ_BY_RULES_ONLY
+        if not _sizes_a_domain(spec.model, name) and not reads_through_quantities(own.constraints, name)
+    }
     adjustable = adjustable_data(own.constraints, own.data, units)
     data = {name: (unit, SYSTEM[name].low, SYSTEM[name].high) for name, unit in adjustable.items()}
     return Relaxable(own, _widest(spec, edits, own), data, implied_rules(spec, edits, own.constraints))
+
+
+def _cheapest(spec: InstanceSpec, edits: Edits, own: ParameterSet, costs: Costs, limit: int) -> list[Relaxation]:
+    """Return the cheapest relaxations, with those that change nothing but a number that rules read hidden.
+
+    Such a number together with other changes is not searched. Where that might cost less, nothing is proved.
+    """
+    relaxable = relaxable_of(spec, edits, own)
+    found = cheapest_relaxations(relaxable, costs, limit, time_limit_s=TIME_LIMIT_S)
+    names = [n for n in READ_BY_RULES_ONLY if n not in relaxable.data and not _sizes_a_domain(spec.model, n)]
+    hidden = hidden_data(own, names)
+    if not hidden:
+        return found
+    limits = Limits(seconds=TIME_LIMIT_S)
+    alone: list[Relaxation] = []
+    least_mixed: Fraction | None = None
+    for datum in hidden:
+        try:
+            change = least_change(spec, edits, datum, limits)
+        except LimitError:
+            continue
+        alone += [] if change is None else [replace(change, proved=all(each.proved for each in found))]
+        if len(hidden) == 1:
+            least_mixed = _least_mixed(spec, edits, datum, change, costs, limits)
+    after = alone[0].cost if alone and len(hidden) == 1 else None
+    ways = sorted([*found, *alone], key=lambda way: (way.cost, len(way.changes)))
+    ways = [replace(way, proved=way.proved and _settled(way.cost, least_mixed, after)) for way in ways]
+    dropless = next((way for way in ways if not any(isinstance(change, Drop) for change in way.changes)), None)
+    return [way for way in ways if way is dropless or way.cost <= max(ways[0].cost, costs.drop)][:limit]
+
+
+def _settled(cost: Fraction, least_mixed: Fraction | None, alone: Fraction | None) -> bool:
+    """Tell whether nothing that mixes changes of a hidden number with others, and is not listed before, costs less.
+
+    From `alone` on, what that number costs alone, all that changes it contains a relaxation listed before.
+    """
+    return (least_mixed is not None and cost <= least_mixed) or (alone is not None and alone < cost)
+
+
+def _least_mixed(
+    spec: InstanceSpec, edits: Edits, datum: HiddenDatum, alone: Relaxation | None, costs: Costs, limits: Limits
+) -> Fraction | None:
+    """Return a lower bound of what a change of a number costs together with others, while it is not enough alone.
+
+    It is what the others cost where the number helps as much as it may; None where that is not known.
+    """
+    value = datum.farthest
+    if alone is not None:
+        (change,) = alone.changes
+        assert isinstance(change, Renumber), change
+        value = change.new - (1 if change.new > datum.value else -1)
+    nearly = datum.at(edits, value)
+    relaxable = relaxable_of(spec, nearly, bind(spec, nearly).parameter_set)
+    found = cheapest_relaxations(relaxable, costs, 1, time_limit_s=limits.remaining_s())
+    return found[0].cost if found and found[0].proved else None
 
 
 def _sizes_a_domain(model: ModelSpec, name: str) -> bool:
