@@ -186,3 +186,8 @@ def test_maxtext_names_how_keys_are_exchanged_and_what_it_cannot_do() -> None:
 def test_every_calibrated_default_can_be_typed_whole() -> None:
     for name in ("llama3-70b/h100-64", FSDP, "llama3-70b/tpu-v5p-512-fsdp", "qwen3-30b-a3b/h100-16"):
         assert not any(NO_OPTION in each for each in options(name))
+
+
+def test_megatron_has_no_row_wise_scaling() -> None:
+    problem = Problem.load("llama3-70b/h100-64").without("fits").set(precision="fp8-rowwise")
+    assert f"{NO_OPTION} precision=fp8-rowwise" in launch_options(problem.instance, problem.baseline())

@@ -139,3 +139,16 @@ def test_a_faster_ring_does_not_break_the_torus(dimension: int) -> None:
     columns = problem.baseline().value_columns()
     faster = simulator(problem.set(**{f"bandwidth[{dimension}]": "220 GB/s"}))
     assert faster.evaluate(columns).step_ticks <= simulator(problem).evaluate(columns).step_ticks
+
+
+def test_a_ring_of_another_tier_lies_outside_the_torus(tmp_path: Any) -> None:
+    own = tmp_path / "own.yaml"
+    own.write_text(
+        "schema: cosmic-opt/instance@1\nname: own\nmodel: fsdp\nworkload: llama3-8b\nsystem: trn2-ultraserver-64\n"
+        "stack: maxtext-2025\njob: {global_batch: 64}\ndata: {npus: 64}\nscope: framework\n",
+        encoding="utf-8",
+    )
+    chips = simulator(Problem.load(str(own))).setup_for(())
+    assert (chips.gpus_per_node, chips.nic_bytes_per_s) == (16, 64e9)
+    assert chips.device.fabric is not None
+    assert chips.device.fabric.link_bytes_per_s == 640e9
