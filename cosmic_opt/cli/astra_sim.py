@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 from tempfile import TemporaryDirectory
+from typing import TYPE_CHECKING
 
 from cosmic_opt.api import Problem
 from cosmic_opt.cli.time_limit import seconds_of
@@ -13,10 +14,12 @@ from cosmic_opt.interop.export import astra_sim_run, export_astra_sim
 from cosmic_opt.psa.parameter_set import DesignBatch
 from cosmic_opt.reporting.astra_sim_scores import AstraSimScore
 from cosmic_opt.reporting.designs import designs_keys
-from cosmic_opt.search.events import EventReport
+from cosmic_opt.search.engine_names import ASTRA_SIM
 from cosmic_opt.units import TICKS_PER_SECOND
 
-ENGINE = "astra-sim"
+if TYPE_CHECKING:
+    from cosmic_opt.search.events import EventReport
+
 NS_PER_S = 10**9
 
 
@@ -26,13 +29,13 @@ def program_of(engine: str, path: Path | None, time_limit: str | None) -> tuple[
     Raises:
         SpecError: no program is configured, or its options are given to another engine.
     """
-    if engine != ENGINE:
+    if engine != ASTRA_SIM:
         for option, value in (("--astra-sim", path), ("--time-limit", time_limit)):
             if value is not None:
                 raise SpecError(
                     f"{option} is of another engine",
                     where=Where(option),
-                    hint=f"add --engine {ENGINE}, or leave it out",
+                    hint=f"add --engine {ASTRA_SIM}, or leave it out",
                 )
         return None
     return configured_binary(path), LONGEST_S if time_limit is None else seconds_of(time_limit)

@@ -10,8 +10,6 @@ from typing import Annotated
 import typer
 
 from cosmic_opt.api import Problem
-from cosmic_opt.cli.astra_sim import ENGINE as ASTRA_SIM
-from cosmic_opt.cli.astra_sim import astra_sim_score, program_of
 from cosmic_opt.cli.design_file import read_design
 from cosmic_opt.cli.exits import DONE, INFEASIBLE
 from cosmic_opt.cli.files import check_target, whole_file
@@ -21,7 +19,7 @@ from cosmic_opt.psa.parameter_set import Constraint, DesignBatch
 from cosmic_opt.reporting.designs import design_text, designs_keys
 from cosmic_opt.reporting.launch import launch_options, launch_text
 from cosmic_opt.reporting.rules import rule_keys, rules_text
-from cosmic_opt.search.engine_names import ANALYTICAL, CALIBRATED, ENGINES, EVENTS
+from cosmic_opt.search.engine_names import ANALYTICAL, ASTRA_SIM, CALIBRATED, ENGINES, EVENTS
 
 SIMULATORS = (*ENGINES, ASTRA_SIM)
 TIMELINE = Where("--timeline")
@@ -50,6 +48,8 @@ def simulate(
     force: Annotated[bool, typer.Option("--force", help="Replace the timeline if it exists.")] = False,
 ) -> int:
     """Score one design: time, where it goes, memory, cost. A design that breaks a rule is refused."""
+    from cosmic_opt.cli.astra_sim import program_of  # numba takes a second to load
+
     _check_engine(engine, timeline, force=force)
     program = program_of(engine, astra_sim, time_limit)
     problem, batch = read_design(request.problem, design)
@@ -96,6 +96,7 @@ def _by_events(
     program: tuple[Path, float] | None,
 ) -> int:
     """Print the score by events, or the rules on the step that it breaks; write the timeline; run ASTRA-sim."""
+    from cosmic_opt.cli.astra_sim import astra_sim_score
     from cosmic_opt.reporting.astra_sim_scores import astra_sim_keys, astra_sim_text
     from cosmic_opt.reporting.event_scores import event_keys, event_text
     from cosmic_opt.search.events import event_report, steps_too_long

@@ -15,6 +15,7 @@ from cosmic_opt.catalog.edits import Edits
 from cosmic_opt.catalog.instance_file import InstanceSpec
 from cosmic_opt.errors import SpecError, Where
 from cosmic_opt.psa.domain import Value
+from cosmic_opt.search.bounding import NO_LIMIT
 from cosmic_opt.search.engine_names import ENGINES, EVENTS
 from cosmic_opt.search.outcome import Outcome
 from cosmic_opt.search.proof import Block, Proof, Simulated
@@ -132,6 +133,7 @@ def _digest(keys: Mapping[str, object]) -> str:
 
 def _certificate(keys: Mapping[str, Any]) -> Certificate:
     """Return the certificate that decoded JSON spells; KeyError, TypeError or ValueError where it spells none."""
+    _refuse_unknown(keys, Certificate, "schema")
     return Certificate(
         _text(keys["instance"]),
         _edits(_mapping(keys["edits"])),
@@ -142,7 +144,7 @@ def _certificate(keys: Mapping[str, Any]) -> Certificate:
         _text(keys["objective"]),
         SolveStatus(keys["status"]),
         _whole(keys["feasible_designs"]),
-        None if keys["design"] is None else dict(_mapping(keys["design"])),
+        None if keys["design"] is None else _design(_mapping(keys["design"])),
         _whole_or_none(keys["ticks"]),
         _whole_or_none(keys["amount"]),
         _whole_or_none(keys["value"]),
@@ -151,16 +153,27 @@ def _certificate(keys: Mapping[str, Any]) -> Certificate:
     )
 
 
+def _refuse_unknown(keys: Mapping[str, Any], kind: type, *others: str) -> None:
+    unknown = keys.keys() - {field.name for field in fields(kind)} - set(others)
+    if unknown:
+        raise ValueError(f"unknown keys {sorted(unknown)}")
+
+
+def _design(keys: Mapping[str, Any]) -> dict[str, Value]:
+    return {name: value if isinstance(value, str) else _whole(value) for name, value in keys.items()}
+
+
 def _proof(keys: Mapping[str, Any]) -> Proof:
+    _refuse_unknown(keys, Proof)
     against = keys["against"]
     blocks = tuple(
-        Block(_whole(start), _whole(regions), _whole(designs), _whole_or_none(least))
+        Block(_machine(start), _machine(regions), _whole(designs), _whole_or_none(least))
         for start, regions, designs, least in keys["blocks"]
     )
-    solved = tuple(map(_whole, keys["solved"]))
+    solved = tuple(map(_machine, keys["solved"]))
     if against is not None:
         ticks, amount = against
-        against = _whole(ticks), _whole(amount)
+        against = _machine(ticks), _machine(amount)
     simulated = keys["simulated"]
     if simulated is not None:
         limit, designs = simulated
@@ -199,6 +212,13 @@ def _whole(value: Any) -> int:
     if isinstance(value, bool) or not isinstance(value, int) or value < 0:
         raise TypeError(f"{value!r} is no whole number")
     return value
+
+
+def _machine(value: Any) -> int:
+    """Return a whole number that compiled code can hold."""
+    if _whole(value) > NO_LIMIT:
+        raise ValueError(f"{value} is too large")
+    return int(value)
 
 
 def _whole_or_none(value: Any) -> int | None:

@@ -36,7 +36,7 @@ class EventScorer(Scorer):
 
     events: EventSimulator
     varying: tuple[str, ...]
-    known: dict[bytes, Step] = field(default_factory=dict, compare=False, repr=False)
+    known: dict[tuple[object, ...], Step] = field(default_factory=dict, compare=False, repr=False)
 
     def score(self, batch: DesignBatch, *, strict: bool = True) -> Scores:
         """Return the scores of feasible designs; see `Scorer.score`."""
@@ -53,8 +53,8 @@ class EventScorer(Scorer):
                 raise
             return CANNOT_RUN
         lowered = simulation.lowered
-        shared = repr([value for name, value in values.items() if "[" not in name]).encode()
-        key = b"|".join([shared, lowered.whole.tobytes(), lowered.links.tobytes(), lowered.vectors.tobytes()])
+        shared = tuple(value for name, value in values.items() if "[" not in name)
+        key = (shared, lowered.whole.tobytes(), lowered.links.tobytes(), lowered.vectors.tobytes())
         if (known := self.known.get(key)) is not None:
             return known
         if len(self.known) >= KNOWN:

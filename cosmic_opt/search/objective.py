@@ -12,8 +12,8 @@ from cosmic_opt.catalog.job_kinds import INFERENCE, PER_NPU, THROUGHPUT
 from cosmic_opt.errors import SpecError, nearest
 from cosmic_opt.psa.parameter_set import DesignBatch, ParameterSet
 from cosmic_opt.psa.quantity import Quantity
-from cosmic_opt.simulation.calibrated.servers import TOKENS
 from cosmic_opt.units import TICKS_PER_SECOND, Unit
+from cosmic_opt.workloads.requests import TOKENS
 
 IntArray = NDArray[np.int64]
 

@@ -43,7 +43,8 @@ class Outcome:
 
     `value` and `bound` are exact integers (see `Objective`); `design` is empty when none was found. `evaluations`
     counts designs that agents asked to score, `wasted` those of them that break a rule (of a native agent only) and
-    `nodes` boxes of options that were bounded.
+    `nodes` boxes of options that were bounded. `feasible_designs` is before rules on simulated quantities where there
+    are some and `simulated_rules_counted` is not set: only where every design was scored is it known how many obey them.
     """
 
     status: SolveStatus
@@ -65,6 +66,8 @@ class Outcome:
     """What scored: closed forms (or the calibrated model), or events."""
     study: StudyReport | None = None
     """What the study of the search holds, where there is one."""
+    simulated_rules_counted: bool = True
+    """Whether `feasible_designs` obey every rule, those on simulated quantities too."""
 
     @property
     def gap(self) -> float | None:

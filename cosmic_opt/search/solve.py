@@ -106,9 +106,11 @@ def _every(run: Run) -> Outcome:
     """Score every design, since no region of them has a bound; the given ones are scored again with the others."""
     feasible, left = run.space.feasible, run.evaluations_left()
     blocks: list[Block] = []
+    allowed = 0
     for part in score_every(run.engine, feasible, run.scorer.objective, run.limit_ticks, run.budget, most=left):
         run.evaluations += len(part.codes)
         blocks.append(part.block)
+        allowed += int(part.allowed.sum())
         if part.best is not None:
             run.keep_if_better(int(part.values[part.best]), part.codes[part.best])
         run.log(LogLine(run.budget.elapsed(), 0, 0, run.best_value, None, run.evaluations))
@@ -118,7 +120,10 @@ def _every(run: Run) -> Outcome:
     if run.best_value is None and run.limit_ticks == NO_LIMIT:
         run.explain_no_time()
     status = SolveStatus.INFEASIBLE if run.best_value is None else SolveStatus.OPTIMAL
-    return replace(run.outcome(status, Stop.PROVED, run.best_value), proof=proof_of(blocks))
+    outcome = run.outcome(status, Stop.PROVED, run.best_value)
+    if not outcome.simulated_rules_counted:
+        outcome = replace(outcome, feasible_designs=allowed, simulated_rules_counted=True)
+    return replace(outcome, proof=proof_of(blocks))
 
 
 def _agent_alone(run: Run, agent: str, *, native: bool) -> Outcome:

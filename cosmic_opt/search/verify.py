@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 from collections.abc import Iterator
 from dataclasses import dataclass, field, replace
+from importlib.metadata import version
 
 import numpy as np
 
@@ -83,7 +84,7 @@ class _Verification:
         self.instance = bind(spec, certificate.edits)
         digest = problem_digest(spec, self.instance)
         yield Check("problem", digest == certificate.problem, f"digest {digest[:16]} of {self.instance.name}")
-        same_program = program_digest() == certificate.program
+        same_program = (program_digest(), version("cosmic-opt")) == (certificate.program, certificate.version)
         yield Check(
             "program", same_program, f"written by version {certificate.version}, digest {certificate.program[:16]}"
         )
@@ -95,14 +96,16 @@ class _Verification:
         size = self.designs.size
         yield Check("feasible designs", size == certificate.feasible_designs, f"{size:,} counted")
         if size == 0:
-            yield Check("status", certificate.status is SolveStatus.INFEASIBLE, "no feasible design")
+            alone = certificate.design is None and certificate.value is None and certificate.bound is None
+            yield Check("status", alone and certificate.status is SolveStatus.INFEASIBLE, "no feasible design")
             return
         self.worker = worker_of(self.instance, self.model)
         self.scorer = self.worker.by_events if certificate.engine == EVENTS else self.worker.scorer
         self.limit = min(step_limit(self.instance.parameter_set), NO_LIMIT)
         yield self.incumbent()
-        if certificate.proof is None:
-            yield Check("evidence", False, "none is recorded")
+        if certificate.proof is None or not self.fits(certificate.proof):
+            found = "none is recorded" if certificate.proof is None else "it is of another kind of search"
+            yield Check("evidence", False, found)
             return
         yield from self.evidence(certificate.proof)
 
@@ -140,6 +143,18 @@ class _Verification:
         return Check("bound", agrees, f"{status.value}, nothing is below {bound if bound is not None else '-'}")
 
     # --- the evidence -----------------------------------------------------------------------------------------
+
+    def fits(self, proof: Proof) -> bool:
+        """Tell whether evidence is of the kind that the recorded engine leaves: no other may be looked at.
+
+        Simulated designs prove a value by events only. There, solved regions prove nothing but that no design obeys
+        the limits even by closed forms.
+        """
+        if not self.scorer.simulator.decomposes:
+            return (proof.against, proof.solved, proof.nodes, proof.simulated) == (None, (), 0, None)
+        if self.certificate.engine != EVENTS:
+            return proof.simulated is None
+        return self.certificate.design is None if proof.simulated is None else not proof.solved
 
     def evidence(self, proof: Proof) -> Iterator[Check]:
         if not self.scorer.simulator.decomposes:

@@ -7,6 +7,9 @@ from dataclasses import dataclass
 
 from cosmic_opt.errors import SpecError, Where
 
+TOKENS = 1000
+"""A rate is scored as the time in which so many output tokens are given, by all replicas or by one NPU."""
+
 
 @dataclass(frozen=True, slots=True)
 class Requests:

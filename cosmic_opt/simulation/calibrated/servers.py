@@ -20,10 +20,7 @@ from cosmic_opt.simulation.calibrated.serving import (
     total_s,
 )
 from cosmic_opt.simulation.calibrated.serving_job import FloatArray, ServingDesigns, ServingSetup, Terms
-from cosmic_opt.workloads.requests import Requests
-
-TOKENS = 1000
-"""A rate is scored as the time in which so many output tokens are given, by all replicas or by one NPU."""
+from cosmic_opt.workloads.requests import TOKENS, Requests
 
 
 @dataclass(frozen=True)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import numpy as np
-from scipy.special import ndtri
 
 from cosmic_opt.simulation.calibrated.serving_job import FloatArray, ServingDesigns, ServingSetup, Terms
 from cosmic_opt.system.hardware import bytes_s, collective_s, gemm_s, grouped_gemm_s, operand_bytes
@@ -111,6 +110,8 @@ def busiest_rank_experts(experts: Experts, ranks: FloatArray, tokens: FloatArray
 
     Mean plus the expected largest of `ranks` normal deviates (Blom 1958: the (n - 3/8) / (n + 1/4) quantile).
     """
+    from scipy.special import ndtri  # exact answers need not wait for it to load
+
     share = experts_touched(experts, tokens) / experts.count
     local = experts.count / ranks
     deviation = np.sqrt(local * share * (1 - share) * (1 - 1 / ranks))

@@ -14,12 +14,13 @@ from cosmic_opt.psa.quantity import Values
 from cosmic_opt.simulation.analytical.layout import NO_TIME
 from cosmic_opt.simulation.analytical.simulator import Evaluation
 from cosmic_opt.simulation.calibrated.cluster import linked
-from cosmic_opt.simulation.calibrated.servers import TOKENS, OneServer, Server, TwoPools
+from cosmic_opt.simulation.calibrated.servers import OneServer, Server, TwoPools
 from cosmic_opt.simulation.calibrated.serving_job import FloatArray, ServingSetup
 from cosmic_opt.simulation.calibrated.serving_predict import ServingPrediction, prediction_of
 from cosmic_opt.simulation.calibrated.simulator import MOST_SECONDS
 from cosmic_opt.system.scale_up import scale_up
 from cosmic_opt.units import TICKS_PER_SECOND
+from cosmic_opt.workloads.requests import TOKENS
 from cosmic_opt.workloads.serving_quantities import KNOBS, designs_of_pool, knob_name, pools_of
 
 IntArray = NDArray[np.int64]

@@ -141,6 +141,7 @@ TAMPERING: dict[str, tuple[Callable[[Certificate], Certificate], str]] = {
     "no evidence": (lambda c: replace(c, proof=None), "evidence"),
     "another problem": (lambda c: replace(c, edits=replace(c.edits, fix=(*c.edits.fix, ("pp", "2")))), "problem"),
     "another objective": (lambda c: replace(c, objective="step_time"), "objective"),
+    "another version": (lambda c: replace(c, version="9.9.9"), "program"),
     "another program": (lambda c: replace(c, program="0" * 64), "program"),
 }
 
@@ -170,7 +171,16 @@ def test_a_damaged_file_is_refused(change: Callable[[str], str], message: str, c
 
 @pytest.mark.parametrize(
     ("key", "value"),
-    [("value", -1), ("value", "many"), ("proof", []), ("edits", {"fixed": []}), ("status", "best"), ("design", 3)],
+    [
+        *(("value", -1), ("value", "many"), ("proof", []), ("edits", {"fixed": []}), ("status", "best"), ("design", 3)),
+        *(
+            ("design", {"dp": [1]}),
+            ("design", {"dp": 64.0}),
+            ("design", {"dp": True}),
+            ("engine", "trust"),
+            ("more", 1),
+        ),
+    ],
 )
 def test_a_malformed_certificate_is_refused(key: str, value: object, certificate: Certificate) -> None:
     from cosmic_opt.search import certificate as module
@@ -178,6 +188,29 @@ def test_a_malformed_certificate_is_refused(key: str, value: object, certificate
     keys = json.loads(certificate.text())
     del keys["digest"]
     keys[key] = value
+    keys["digest"] = module._digest(keys)
+    with pytest.raises(SpecError, match="malformed"):
+        read_certificate(json.dumps(keys), "c.json")
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        {"solved": [10**30]},
+        {"against": [10**40, 1]},
+        {"blocks": [[0, 10**30, 1, None]]},
+        {"nodes": -1},
+        {"remarks": "trust me"},
+        {"simulated": [1]},
+    ],
+    ids=str,
+)
+def test_malformed_evidence_is_refused(change: dict[str, object], certificate: Certificate) -> None:
+    from cosmic_opt.search import certificate as module
+
+    keys = json.loads(certificate.text())
+    del keys["digest"]
+    keys["proof"] |= change
     keys["digest"] = module._digest(keys)
     with pytest.raises(SpecError, match="malformed"):
         read_certificate(json.dumps(keys), "c.json")

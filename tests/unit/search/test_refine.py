@@ -167,13 +167,43 @@ def second_best(certificate: Certificate) -> Certificate:
 
 
 TAMPERING: dict[str, tuple[Callable[[Certificate], Certificate], str]] = {
-    "scored by closed forms": (lambda c: replace(c, engine="analytical"), "design"),
+    "scored by closed forms": (lambda c: replace(c, engine="analytical"), "evidence"),
     "fewer designs": (lambda c: with_simulated(c, designs=simulated(c.proof).designs - 1), "simulated designs"),
     "more designs": (lambda c: with_simulated(c, designs=simulated(c.proof).designs + 1), "simulated designs"),
     "a limit beyond what was bounded": (lambda c: with_simulated(c, limit=10**30), "simulated designs"),
     "a lower limit": (lambda c: with_simulated(c, limit=int(c.bound or 0) // 2, designs=0), "bound"),
     "a worse design with its own value": (second_best, "simulated designs"),
 }
+
+
+def test_simulated_designs_prove_nothing_about_closed_forms(certificate: Certificate) -> None:
+    """By events no step is shorter: designs that are better by closed forms would look as if they were not."""
+    closed = SMALL.solve()
+    assert closed.value is not None
+    scorer = worker_of(SMALL.instance, SMALL.model).scorer
+    batch = SMALL.parameter_set.batch(np.array([*every("step")], dtype=np.int32))
+    values = scorer.score(batch).values
+    row = next(row for row in range(len(batch)) if values[row] > closed.value)
+    value, better = int(values[row]), int((values < values[row]).sum())
+    forged = replace(
+        with_simulated(certificate, limit=value - 1, designs=better),
+        **{"engine": "analytical", "design": next(batch.take([row]).points())},
+        **{"ticks": value, "amount": 1, "value": value, "bound": value},
+    )
+    assert failed(forged) == {"evidence"}
+
+
+def test_evidence_of_another_kind_is_not_looked_at(certificate: Certificate) -> None:
+    assert certificate.proof is not None
+    closed = SMALL.certificate(SMALL.solve())
+    assert closed.proof is not None
+    assert failed(closed) == set()
+    added = replace(closed, proof=replace(closed.proof, simulated=Simulated(0, 0)))
+    assert failed(added) == {"evidence"}
+    taken = replace(certificate, proof=replace(certificate.proof, simulated=None))
+    assert failed(taken) == {"evidence"}
+    solved = replace(certificate, proof=replace(certificate.proof, solved=(0,)))
+    assert failed(solved) == {"evidence"}
 
 
 @pytest.mark.parametrize("name", TAMPERING)
