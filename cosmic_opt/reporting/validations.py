@@ -17,8 +17,18 @@ GROUPS = {"all": "", "source": "by source", "gpu": "by GPU", "kind": "by kind", 
 
 def validation_keys(report: ValidationReport) -> dict[str, object]:
     """Return the object of `validation --json`."""
-    rows = [{key: getattr(row, key) for key in ROW_KEYS} for row in report.rows]
+    rows = [{key: getattr(row, key) for key in ROW_KEYS} | _sureness(row) for row in report.rows]
     return {"rows": rows, "summary": asdict(report.summary)}
+
+
+def _sureness(row: ValidationRow) -> dict[str, object]:
+    """Return interval, hidden input and extrapolation; null where nothing was measured to judge the row by."""
+    sure = row.confidence
+    return {
+        "interval": None if sure is None else list(sure.interval),
+        "hidden_input": None if sure is None else sure.hidden_input,
+        "extrapolates": None if sure is None else list(sure.extrapolates),
+    }
 
 
 def validation_text(report: ValidationReport) -> str:

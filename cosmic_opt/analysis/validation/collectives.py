@@ -6,6 +6,7 @@ from dataclasses import replace
 
 import numpy as np
 
+from cosmic_opt.analysis.validation.confidence import confidence
 from cosmic_opt.analysis.validation.kinds import ROW_KINDS, Outcome, Row, RowKind, number, text, whole
 from cosmic_opt.analysis.validation.measured import metric_of
 from cosmic_opt.catalog.hardware import device_aliases, load_device, plain_name
@@ -18,6 +19,9 @@ KINDS = {
     **{"allgather": "all_gather", "reducescatter": "reduce_scatter", "sendrecv": "send", "send": "send", "p2p": "send"},
 }
 """Kinds by the letters and digits of their names."""
+BULK_BYTES = 2**24
+"""From about here on the library uses its bulk protocol, whatever the fabric."""
+HIDDEN = {" across nodes": "network cards and their routing", " over PCIe": "PCIe topology"}
 RING_ONLY = "ring"
 METRICS = ("time_s", "bus_bandwidth_gb_s", "algorithm_bandwidth_gb_s")
 ALIASES = {
@@ -56,7 +60,15 @@ def predict_collective_row(row: Row) -> Outcome:
     moved = {METRICS[1]: float(wire_bytes(kind, np.asarray(float(gpus)), np.asarray(size))), METRICS[2]: size}
     predicted = units * seconds if metric == METRICS[0] else moved[metric] / seconds / 1e9
     note, where, primary = _place(device, fabric, gpus, local, nic)
-    return Outcome(predicted, note, kind + where, device.name, gpus, primary)
+    sure = confidence(row, kind + where, device.name, predicted, _hidden_input(where, size))
+    return Outcome(predicted, note, kind + where, device.name, gpus, primary, confidence=sure)
+
+
+def _hidden_input(where: str, size_bytes: float) -> str:
+    """Return what is usually not stated: what moves bytes, or which protocol starts them."""
+    if where:
+        return HIDDEN[where]
+    return "release of the library" if size_bytes >= BULK_BYTES else "protocol and channels the library chooses"
 
 
 def kind_of(row: Row) -> str:

@@ -175,6 +175,7 @@ def _outcome_row(
         _facts(record, outcome) if counted else None,
         outcome.ranked,
         outcome.choice,
+        outcome.confidence,
     )
 
 

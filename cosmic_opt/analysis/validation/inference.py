@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
+from cosmic_opt.analysis.validation.confidence import Confidence
 from cosmic_opt.analysis.validation.inference_rows import InferenceRow, read_row
 from cosmic_opt.analysis.validation.kinds import ROW_KINDS, Outcome, Row, RowKind, text
 from cosmic_opt.analysis.validation.measured import metric_of
@@ -65,6 +68,7 @@ def predict_inference(row: Row) -> Outcome:
         gpu=job.setup.device.name,
         gpus=gpus,
         primary=not job.assumed,
+        confidence=_confidence(metric, job, prediction, units),
     )
 
 
@@ -75,6 +79,13 @@ def _in_metric(metric: str, job: InferenceRow, prediction: ServingPrediction, gp
     if metric == TOKEN_TIME:
         return 1e3 * prediction.seconds / tokens
     return tokens / prediction.seconds / (gpus if metric == GPU_RATE else 1)
+
+
+def _confidence(metric: str, job: InferenceRow, prediction: ServingPrediction, units: float) -> Confidence:
+    """Return how sure the row is, its interval in the row's own unit."""
+    gpus = int(job.designs.gpus[0])
+    ends = [units * _in_metric(metric, job, replace(prediction, seconds=each), gpus) for each in prediction.interval]
+    return Confidence(prediction.hidden_input, (min(ends), max(ends)), prediction.extrapolates)
 
 
 def _note(job: InferenceRow, prediction: ServingPrediction) -> str:

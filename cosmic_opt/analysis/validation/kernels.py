@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Mapping
 
+from cosmic_opt.analysis.validation.confidence import confidence
 from cosmic_opt.analysis.validation.kinds import ROW_KINDS, Outcome, Row, RowKind, clip, text, whole
 from cosmic_opt.analysis.validation.measured import metric_of
 from cosmic_opt.catalog.hardware import load_device
@@ -21,6 +22,14 @@ from cosmic_opt.system.hardware import (
     weighted_values_s,
 )
 
+HIDDEN = {
+    "gemm": "clock and power state",
+    "max_achievable_matmul": "clock and power state",
+    "attention_prefill": "release of the kernel library",
+    "attention_decode": "release of the kernel library",
+}
+OPERATOR_HIDDEN = "release of the framework that calls it"
+"""What is usually not stated and moves a kernel's time most."""
 EAGER_STACK = "fsdp-2023"
 """Operators run by plain PyTorch move memory as this stack's eager kernels do."""
 CALLER_FLOOR_S = 50e-6
@@ -58,7 +67,8 @@ def predict_kernel(row: Row) -> Outcome:
     if constants in device.extrapolates:
         notes.append(f"extrapolates: {device.name} has no {constants} constants of its own")
     group = ("operator under 50 us" if hidden else "operator") if operator else kernel
-    return Outcome(predicted, "; ".join(notes) or None, group, device.name, 1, primary=not hidden)
+    sure = confidence(row, group, device.name, predicted, HIDDEN.get(kernel, OPERATOR_HIDDEN))
+    return Outcome(predicted, "; ".join(notes) or None, group, device.name, 1, primary=not hidden, confidence=sure)
 
 
 def kernel_of(row: Row) -> str:

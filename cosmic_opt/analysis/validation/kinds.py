@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from cosmic_opt._registry import Registry
+from cosmic_opt.analysis.validation.confidence import Confidence
 from cosmic_opt.analysis.validation.report import Ranked
 from cosmic_opt.errors import SpecError
 
@@ -23,7 +24,7 @@ class Outcome:
     `group` is what the row measures ("gemm", "all_reduce"), `gpu` the device it was read as, `gpus` how many.
     A row is `primary` when its fields state all that a prediction needs; the rule reads fields, never errors. A row
     that is `ranked` is compared by order. Rows of equal `choice` are ways to do the same job, the fastest of which one
-    would choose; None where the value is no time.
+    would choose; None where the value is no time. `confidence` is None where nothing was measured to judge it by.
     """
 
     predicted: float | None
@@ -34,6 +35,7 @@ class Outcome:
     primary: bool = True
     ranked: Ranked | None = None
     choice: str | None = None
+    confidence: Confidence | None = None
 
 
 @dataclass(frozen=True, slots=True)

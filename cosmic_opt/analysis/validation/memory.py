@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from cosmic_opt.analysis.validation.confidence import confidence
 from cosmic_opt.analysis.validation.kinds import ROW_KINDS, Outcome, Row, RowKind, clip, text, whole
 from cosmic_opt.analysis.validation.measured import metric_of, plain_metric
 from cosmic_opt.analysis.validation.row_fields import flag, recompute_name
@@ -21,6 +22,7 @@ ALIASES = {
     **dict.fromkeys(("activation_gib", "activation_memory_gib", "activations_memory_gib"), METRICS[1]),
     **dict.fromkeys(("parameters_and_optimizer_gib", "weights_and_optimizer_gib", "model_states_gib"), METRICS[0]),
 }
+HIDDEN = "allocator and temporary buffers"
 GIB = 2**30
 PER_GIB = {"_gib": 1.0, "_gb": GIB / 1e9, "_mib": 2.0**10, "_bytes": float(GIB)}
 """Units a metric may end in, per GiB."""
@@ -44,13 +46,15 @@ def predict_memory(row: Row) -> Outcome:
     else:
         held = _activations(row, model, tp, pp)
         notes += ["assumed: no recompute"] if row.get("recompute") is None else []
+    predicted, group, device = units * held / GIB, f"memory, {metric}", load_device(text(row, "gpu")).name
     return Outcome(
-        units * held / GIB,
+        predicted,
         "; ".join(notes) or None,
-        f"memory, {metric}",
-        load_device(text(row, "gpu")).name,
+        group,
+        device,
         whole(row, "gpus") if row.get("gpus") is not None else tp * pp,
         primary=metric == METRICS[0] or row.get("recompute") is not None,
+        confidence=confidence(row, group, device, predicted, HIDDEN),
     )
 
 

@@ -10,6 +10,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
+from cosmic_opt.analysis.validation.confidence import Confidence
 from cosmic_opt.analysis.validation.regret import Regret, regret_of
 
 CALIBRATION_FOLDS = (0, 1)
@@ -55,7 +56,8 @@ class ValidationRow:
     """One row: `error` is (predicted - measured) / measured; None where either is missing or measured is 0.
 
     Numbers have the unit of the file's own rows (ASTRA-sim: ns). `facts` is None for formats without groups, `ranked`
-    for rows whose order is not compared, `choice` for rows that are no way to do a job that others do as well.
+    for rows whose order is not compared, `choice` for rows that are no way to do a job that others do as well,
+    `confidence` where nothing was measured to judge the prediction by.
     """
 
     id: str
@@ -66,6 +68,7 @@ class ValidationRow:
     facts: Facts | None = None
     ranked: Ranked | None = None
     choice: str | None = None
+    confidence: Confidence | None = None
 
     @property
     def counts(self) -> bool:

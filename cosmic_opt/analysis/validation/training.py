@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from cosmic_opt.analysis.validation.confidence import Confidence
 from cosmic_opt.analysis.validation.kinds import ROW_KINDS, Outcome, Row, RowKind, text, whole
 from cosmic_opt.analysis.validation.measured import metric_of, plain_metric
 from cosmic_opt.analysis.validation.training_rows import TrainingRow, read_row
@@ -49,8 +50,15 @@ def predict_training(row: Row) -> Outcome:
         gpu=job.setup.device.name,
         gpus=gpus,
         primary=not job.assumed,
+        confidence=_confidence(metric, job, prediction, units, gpus),
         choice=_choice(row, job) if metric == "step_time_s" else None,
     )
+
+
+def _confidence(metric: str, job: TrainingRow, prediction: Prediction, units: float, gpus: int) -> Confidence:
+    """Return how sure the row is, its interval in the row's own unit."""
+    ends = [units * _in_metric(metric, job, each, gpus) for each in prediction.interval]
+    return Confidence(prediction.hidden_input, (min(ends), max(ends)), prediction.extrapolates)
 
 
 def step_metric(row: Row) -> tuple[str, float]:
