@@ -102,10 +102,12 @@ def test_what_a_scope_fixes_can_be_allowed_too() -> None:
     assert narrow.edits.require == ("bandwidth[0] >= 100 GB/s",)
 
 
-def test_a_number_that_another_rule_reads_in_another_way_is_left_alone() -> None:
+def test_a_number_that_another_rule_reads_in_another_way_is_changed_alone_and_to_the_byte() -> None:
     problem = LLAMA.set(memory_capacity="1 GB").require("memory_capacity - memory_per_npu >= 0")
-    for repair in problem.explain().repairs:
-        assert not any(isinstance(c, Renumber) and c.number.datum for c in repair.relaxation.changes)
+    (change,) = problem.explain().repairs[0].relaxation.changes
+    assert isinstance(change, Renumber)
+    assert problem.set(memory_capacity=f"{change.new} B").count().value > 0
+    assert problem.set(memory_capacity=f"{change.new - 1} B").count().value == 0
 
 
 def test_the_weights_decide_what_is_cheaper() -> None:
