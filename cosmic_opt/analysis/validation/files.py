@@ -11,7 +11,7 @@ from pathlib import Path
 import numpy as np
 
 from cosmic_opt.analysis.astra_sim_rows import Prediction, Row, predict_collective, predict_workload, traces_in
-from cosmic_opt.analysis.validation.kinds import ROW_KINDS, Outcome
+from cosmic_opt.analysis.validation.kinds import LARGEST, ROW_KINDS, Outcome
 from cosmic_opt.analysis.validation.measured import measured_of, unusable
 from cosmic_opt.analysis.validation.report import Facts, ValidationReport, ValidationRow, scale_of, summarise
 from cosmic_opt.analysis.validation.themis import predict_themis, themis_rows
@@ -183,7 +183,7 @@ def _finite(predict: Callable[[Row], Outcome], record: Row) -> Outcome:
     """Return the outcome of a row whose numbers may be of any size.
 
     Raises:
-        CosmicError: the row is refused, its arithmetic fails, or what comes out is no positive number.
+        CosmicError: the row is refused, its arithmetic fails, or what comes out is no plausible number.
     """
     try:
         with np.errstate(all="ignore"):  # what overflows is refused below
@@ -191,8 +191,8 @@ def _finite(predict: Callable[[Row], Outcome], record: Row) -> Outcome:
     except (ArithmeticError, ValueError) as failure:
         raise SpecError(f"its numbers cannot be computed with: {failure}", hint="check the sizes and degrees") from None
     value = outcome.predicted
-    if value is not None and not 0 < value < float("inf"):
-        raise SpecError(f"its numbers give {value:g}, which is no positive number", hint="check the sizes and degrees")
+    if value is not None and not 1 / LARGEST < value < LARGEST:
+        raise SpecError(f"its numbers give {value:g}, which cannot be", hint="check the sizes and degrees")
     return outcome
 
 

@@ -12,6 +12,7 @@ from tests.unit.cli.running import run
 GOLDEN = Path(__file__).parents[2] / "golden" / "astrasim_collectives.json"
 
 WORKLOADS = GOLDEN.with_name("astrasim_workloads.json")
+KEYS = {"id", "predicted", "measured", "error", "note", "interval", "hidden_input", "extrapolates"}
 
 
 def write(folder: Path, data: object) -> str:
@@ -24,7 +25,7 @@ def test_the_golden_collectives_are_predicted_exactly() -> None:
     keys = run("validation", "--rows", str(GOLDEN), "--json").keys
     assert keys["schema"] == "cosmic-opt/validation@1"
     assert keys["summary"]["exact"] == keys["summary"]["predicted"] > 0
-    assert set(keys["rows"][0]) == {"id", "predicted", "measured", "error", "note"}
+    assert set(keys["rows"][0]) == KEYS
     assert "0 %" in run("validation", "--rows", str(GOLDEN)).out
 
 
@@ -105,7 +106,7 @@ def test_without_rows_every_shipped_row_is_predicted_or_says_why() -> None:
     assert keys["summary"]["rows"] == len(keys["rows"]) >= 893
     assert all(row["note"] for row in keys["rows"] if row["predicted"] is None)
     assert {"all", "source", "gpu", "kind", "scale"} == {group["by"] for group in keys["summary"]["groups"]}
-    assert set(keys["rows"][0]) == {"id", "predicted", "measured", "error", "note"}
+    assert set(keys["rows"][0]) == KEYS
 
 
 def test_the_text_keeps_calibration_and_reported_rows_apart_and_is_short() -> None:

@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+import json
+import math
 from typing import Any
 
 import pytest
 
 from cosmic_opt.analysis.validation import ROW_KINDS, RowKind, validate
 from cosmic_opt.analysis.validation.measured import measured_of, metric_of, plain_metric, unusable
+from cosmic_opt.catalog.store import data_root
 from cosmic_opt.errors import SpecError
-from cosmic_opt.reporting.validations import validation_text
+from cosmic_opt.reporting.validations import validation_keys, validation_text
 
 GOOD: dict[str, Any] = {
     "id": "good",
@@ -108,3 +111,23 @@ def test_the_report_names_rows_that_are_left_out() -> None:
     text = validation_text(validate([GOOD, GOOD | {"id": "negative", "value": -1}]))
     assert "left out of the errors" in text
     assert "negative" in text
+
+
+HOSTILE = [None, "", -1, 0, 1e300, math.nan, math.inf, 10**400, [], {}, True, "x" * 300, 1e-300, "1", 7, 10**12]
+DATA = data_root() / "benchmarks" / "data"
+
+
+@pytest.mark.parametrize("file", ["inference", "training", "kernels", "collectives", "memory"])
+def test_any_value_in_any_field_gives_a_prediction_or_a_reason(file: str) -> None:
+    row = json.loads((DATA / f"{file}.json").read_text(encoding="utf-8"))["rows"][0]
+    spoilt = [{**row, key: value} for key in row for value in HOSTILE]
+    for part in ("dims", "network"):
+        spoilt += [{**row, part: {**row[part], key: value}} for key in row.get(part, {}) for value in HOSTILE]
+    spoilt += [{other: value for other, value in row.items() if other != key} for key in row]
+    report = validate([row, *spoilt])
+    assert report.rows[0].predicted is not None
+    for each in report.rows:
+        assert each.note or each.predicted is not None
+        assert each.predicted is None or 0 < each.predicted < 1e18
+    json.dumps(validation_keys(report), allow_nan=False)
+    assert len(validation_text(report).splitlines()) < 200
