@@ -11,7 +11,7 @@ from cosmic_opt.psa.parameter_set import Constraint
 from cosmic_opt.reporting.dead_knobs import dead_keys, dead_text
 from cosmic_opt.reporting.designs import design_text, designs_keys
 from cosmic_opt.reporting.launch import launch_options, launch_text
-from cosmic_opt.reporting.numbers import count_text, exact
+from cosmic_opt.reporting.numbers import count_text, designs_text, exact
 from cosmic_opt.reporting.rules import rule_keys
 from cosmic_opt.search.engine_names import CALIBRATED, EVENTS
 from cosmic_opt.search.objective import Objective
@@ -85,8 +85,9 @@ def answer_keys(
         "gap": outcome.gap,
         **scored,
         "launch": launch_options(instance, outcome.design) if score is not None else [],
-        "feasible_designs": outcome.feasible_designs,
-        "feasible_designs_text": exact(outcome.feasible_designs),
+        "feasible_designs": outcome.designs,
+        "feasible_designs_text": exact(outcome.designs),
+        "before_simulated_rules": outcome.before_simulated_rules,
         "grid_size": grid,
         "grid_size_text": exact(grid),
         "evaluations": outcome.evaluations,
@@ -126,7 +127,7 @@ def answer_text(
     by = " by events" if outcome.engine == EVENTS else ""
     effort = f"{bounded}{_scored(outcome)}{by}, {outcome.seconds:.3g} s; seed {seed}"
     size = (
-        f"{count_text(outcome.feasible_designs)} feasible designs "
+        f"{designs_text(outcome.designs, before_simulated_rules=outcome.before_simulated_rules)} "
         f"of {count_text(instance.parameter_set.grid_size)} in the grid"
     )
     head = f"{title}\nminimise {outcome.objective.name}: {_proof(outcome, stop)}\n{size}\n{effort}"

@@ -12,9 +12,10 @@ from cosmic_opt.psa.family import family_of
 from cosmic_opt.psa.parameter_set import ParameterSet
 from cosmic_opt.reporting.answers import value_text
 from cosmic_opt.reporting.designs import designs_keys
-from cosmic_opt.reporting.numbers import clip, count_text, exact, rate, table
+from cosmic_opt.reporting.numbers import BEFORE, clip, count_text, exact, rate, table
 from cosmic_opt.reporting.scores import score_keys
 from cosmic_opt.search.objective import is_inference
+from cosmic_opt.search.outcome import Outcome
 from cosmic_opt.units import Unit, show, show_seconds
 
 TRAINING_UNITS: Mapping[str, Unit | None] = {
@@ -44,25 +45,31 @@ def answer_summary(answer: Answer) -> dict[str, object]:
         "status": outcome.status.value,
         "objective": {"name": outcome.objective.name, "value": value, "unit": outcome.objective.unit},
         "gap": outcome.gap,
-        "feasible_designs": outcome.feasible_designs,
+        "feasible_designs": outcome.designs,
+        "before_simulated_rules": outcome.before_simulated_rules,
         "design": next(designs_keys(outcome.design), {}),
         **(score_keys(answer.report) if answer.report else {"metrics": None, "breakdown": None}),
     }
 
 
 def difference_keys(difference: Difference) -> dict[str, object]:
-    """Return the keys of `what-if`; a delta is after minus before, None where either is missing."""
+    """Return the keys of `what-if`; a delta is after minus before, None where either is missing or not known."""
     before, after = difference.baseline.outcome, difference.changed.outcome
     return {
         "baseline": answer_summary(difference.baseline),
         "changed": answer_summary(difference.changed),
         "delta": {
-            "feasible_designs": after.feasible_designs - before.feasible_designs,
+            "feasible_designs": None if _uncounted(before, after) else after.designs - before.designs,
             "metric": {name: _delta(pair) for name, pair in difference.metrics.items()},
             "terms": {name: new - old for name, (old, new) in difference.terms_s.items()},
         },
         "design_diff": {name: {"from": old, "to": new} for name, (old, new) in difference.design.items()},
     }
+
+
+def _uncounted(*outcomes: Outcome) -> bool:
+    """Tell whether the feasible designs of some answer are counted before rules on simulated quantities only."""
+    return any(outcome.before_simulated_rules for outcome in outcomes)
 
 
 def _delta(pair: tuple[Number | None, Number | None]) -> Number | None:
@@ -75,7 +82,12 @@ def difference_text(title: str, difference: Difference) -> str:
     before, after = difference.baseline.outcome, difference.changed.outcome
     rows = [
         ("status", before.status.value, after.status.value, ""),
-        ("feasible designs", exact(before.feasible_designs), exact(after.feasible_designs), ""),
+        (
+            f"feasible designs{BEFORE if _uncounted(before, after) else ''}",
+            exact(before.designs),
+            exact(after.designs),
+            "",
+        ),
         (
             before.objective.name,
             value_text(before.value, before.objective),
@@ -157,7 +169,7 @@ def sweep_row(point: Point) -> tuple[str, ...]:
         point.value,
         outcome.status.value,
         value_text(outcome.value, outcome.objective),
-        count_text(outcome.feasible_designs),
+        count_text(outcome.designs),
         "new design" if point.changed else "",
     )
 
@@ -165,7 +177,8 @@ def sweep_row(point: Point) -> tuple[str, ...]:
 def sweep_text(title: str, over: Range, points: Sequence[Point], breaks: Sequence[Breakpoint]) -> str:
     """Return the table of a sweep and its breakpoints."""
     objective = points[0].answer.outcome.objective.name
-    body = table((over.name, "status", objective, "feasible designs", ""), [sweep_row(p) for p in points], right=(2, 3))
+    designs = f"feasible designs{BEFORE if _uncounted(*(point.answer.outcome for point in points)) else ''}"
+    body = table((over.name, "status", objective, designs, ""), [sweep_row(point) for point in points], right=(2, 3))
     if not breaks:
         return f"{title}\n\n{body}\n\n  one design is best throughout"
     rows = [(*_place(change), clip(_knobs(over, change), 100)) for change in breaks]
@@ -196,13 +209,13 @@ def sweep_rows(points: Sequence[Point]) -> list[list[object]]:
     parameter_set = points[0].answer.instance.parameter_set
     columns, units = [column.name for column in parameter_set.columns], metric_units(parameter_set)
     objective = points[0].answer.outcome.objective
-    rows: list[list[object]] = [
-        ["value", "status", f"{objective.name} ({objective.unit})", "feasible_designs", *units, *columns]
-    ]
+    designs = ("feasible_designs", "before_simulated_rules")
+    rows: list[list[object]] = [["value", "status", f"{objective.name} ({objective.unit})", *designs, *units, *columns]]
     for point in points:
         outcome, report = point.answer.outcome, point.answer.report
         value = None if outcome.value is None else outcome.objective.show(outcome.value)
         metrics = [None if report is None else report.metrics[name] for name in units]
         knobs = [point.answer.design.get(name) for name in columns]
-        rows.append([point.value, outcome.status.value, value, outcome.feasible_designs, *metrics, *knobs])
+        counted = (outcome.designs, int(outcome.before_simulated_rules))
+        rows.append([point.value, outcome.status.value, value, *counted, *metrics, *knobs])
     return rows

@@ -7,7 +7,7 @@ from itertools import chain
 from cosmic_opt.psa.quantity import Quantity
 from cosmic_opt.reporting.answers import value_text
 from cosmic_opt.reporting.designs import designs_keys
-from cosmic_opt.reporting.numbers import count_text, exact, table
+from cosmic_opt.reporting.numbers import designs_text, exact, table
 from cosmic_opt.search.objective import Objective
 from cosmic_opt.search.outcome import Stop
 from cosmic_opt.search.pareto import ParetoFront
@@ -43,7 +43,8 @@ def front_keys(front: ParetoFront) -> dict[str, object]:
             }
             for ticks, amounts, design in zip(front.step_ticks, front.amounts, designs, strict=True)
         ],
-        "feasible_designs": front.feasible_designs,
+        "feasible_designs": front.designs_counted,
+        "before_simulated_rules": front.before_simulated_rules,
         "regions": front.regions,
         "regions_closed": front.regions_closed,
         "nodes": front.nodes,
@@ -74,7 +75,7 @@ def front_text(title: str, front: ParetoFront) -> str:
         )
         for row in shown
     ]
-    designs = f"{count_text(front.feasible_designs)} feasible designs"
+    designs = designs_text(front.designs_counted, before_simulated_rules=front.before_simulated_rules)
     effort = f"{exact(front.regions_closed)} regions closed, {exact(front.nodes)} boxes bounded"
     if not front.regions:
         effort = "every design scored" if front.stop is Stop.PROVED else "the best of those scored"

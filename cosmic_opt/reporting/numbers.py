@@ -8,6 +8,9 @@ from itertools import groupby
 
 from cosmic_opt.psa.family import member_name, split_member
 
+BEFORE = " before rules on simulated times"
+"""What a number of designs is called that is not known to obey them."""
+
 
 def exact(value: int) -> str:
     """Return a count with separators, every digit kept."""
@@ -17,6 +20,11 @@ def exact(value: int) -> str:
 def count_text(value: int) -> str:
     """Return a count exactly, with its size where there are many digits: "10,865,885,184,000 (1.087e13)"."""
     return exact(value) if value < 10**9 else f"{exact(value)} ({scientific(value)})"
+
+
+def designs_text(number: int, *, before_simulated_rules: bool) -> str:
+    """Return a number of feasible designs, with what it does not take in."""
+    return f"{count_text(number)} feasible designs{BEFORE if before_simulated_rules else ''}"
 
 
 def scientific(value: int) -> str:

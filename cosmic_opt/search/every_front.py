@@ -15,11 +15,15 @@ IntArray = NDArray[np.int64]
 
 
 class Front(NamedTuple):
-    """Points [n, objectives] that nothing beats, ascending, with a design each (of equal points that of least code)."""
+    """Points [n, objectives] that nothing beats, ascending, with a design each (of equal points that of least code).
+
+    `scored` designs were scored, of which `allowed` obey the rules on simulated quantities.
+    """
 
     points: IntArray
     codes: Codes
     scored: int
+    allowed: int
 
 
 def every_front(
@@ -27,16 +31,17 @@ def every_front(
 ) -> Front:
     """Return the front of the allowed designs; a chunk's values are its steps, `amounts_of` gives the rest."""
     points, codes = np.zeros((0, objectives), dtype=np.int64), np.zeros((0, columns), dtype=np.int32)
-    scored = 0
+    scored = allowed = 0
     for chunk in chunks:
         scored += len(chunk.codes)
         own = chunk.codes[chunk.allowed]
+        allowed += len(own)
         steps = chunk.values[chunk.allowed].astype(np.int64)
         both = np.concatenate([points, np.column_stack([steps, amounts_of(own)])])
         members = np.concatenate([codes, own])
         kept = _undominated(both, members)
         points, codes = both[kept], members[kept]
-    return Front(points, codes, scored)
+    return Front(points, codes, scored, allowed)
 
 
 def _undominated(points: IntArray, codes: Codes) -> NDArray[np.intp]:

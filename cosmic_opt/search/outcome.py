@@ -43,8 +43,8 @@ class Outcome:
 
     `value` and `bound` are exact integers (see `Objective`); `design` is empty when none was found. `evaluations`
     counts designs that agents asked to score, `wasted` those of them that break a rule (of a native agent only) and
-    `nodes` boxes of options that were bounded. `feasible_designs` is before rules on simulated quantities where there
-    are some and `simulated_rules_counted` is not set: only where every design was scored is it known how many obey them.
+    `nodes` boxes of options that were bounded.
+    `feasible_designs` is before rules on simulated quantities; `designs` takes in what is known of those.
     """
 
     status: SolveStatus
@@ -66,8 +66,21 @@ class Outcome:
     """What scored: closed forms (or the calibrated model), or events."""
     study: StudyReport | None = None
     """What the study of the search holds, where there is one."""
-    simulated_rules_counted: bool = True
-    """Whether `feasible_designs` obey every rule, those on simulated quantities too."""
+    allowed_designs: int | None = None
+    """How many designs obey rules on simulated quantities; None without such rules, or where not each was scored."""
+
+    @property
+    def designs(self) -> int:
+        """How many designs are feasible, as far as that is known: see `before_simulated_rules`."""
+        if self.status is SolveStatus.INFEASIBLE:
+            return 0
+        return self.feasible_designs if self.allowed_designs is None else self.allowed_designs
+
+    @property
+    def before_simulated_rules(self) -> bool:
+        """Whether there are rules on simulated quantities, and `designs` counts what breaks them too."""
+        counted = self.status is SolveStatus.INFEASIBLE or self.allowed_designs is not None
+        return not counted and any(rule.simulated for rule in self.design.parameter_set.constraints)
 
     @property
     def gap(self) -> float | None:

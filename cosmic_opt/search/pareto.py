@@ -61,6 +61,23 @@ class ParetoFront:
     nodes: int
     stop: Stop
     scored: Objective = STEP
+    allowed_designs: int | None = None
+    """How many designs obey rules on simulated quantities; None without such rules, or where not each was scored."""
+
+    @property
+    def designs_counted(self) -> int:
+        """How many designs are feasible, as far as that is known: see `before_simulated_rules`."""
+        return self.feasible_designs if self.allowed_designs is None else self.allowed_designs
+
+    @property
+    def before_simulated_rules(self) -> bool:
+        """Whether there are rules on simulated quantities, and `designs_counted` counts what breaks them too."""
+        return self.allowed_designs is None and limits_simulated(self.designs.parameter_set)
+
+
+def limits_simulated(parameter_set: ParameterSet) -> bool:
+    """Tell whether some rule is on a simulated quantity."""
+    return any(rule.simulated for rule in parameter_set.constraints)
 
 
 def pareto_front(instance: BoundInstance, *names: str, budget: Budget | None = None) -> ParetoFront:
@@ -124,7 +141,8 @@ def _by_scoring(
     recheck(model, parameter_set, front.codes, "the Pareto search")
     stop = Stop.PROVED if front.scored == feasible.size else Stop.TIME
     designs, steps, amounts = parameter_set.batch(front.codes), front.points[:, 0], front.points[:, 1:]
-    return ParetoFront(quantities, designs, steps, amounts, feasible.size, 0, 0, 0, stop)
+    allowed = front.allowed if stop is Stop.PROVED and limits_simulated(parameter_set) else None
+    return ParetoFront(quantities, designs, steps, amounts, feasible.size, 0, 0, 0, stop, allowed_designs=allowed)
 
 
 def _quantity(parameter_set: ParameterSet, name: str) -> Quantity:

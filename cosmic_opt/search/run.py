@@ -156,5 +156,4 @@ class Run:
             self.budget.elapsed(),
             frontier.proof() if frontier else None,
             EVENTS if self.by_events else ANALYTICAL,
-            simulated_rules_counted=not any(rule.simulated for rule in self.instance.parameter_set.constraints),
         )

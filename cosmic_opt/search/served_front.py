@@ -20,7 +20,7 @@ from cosmic_opt.search.executor import Threads
 from cosmic_opt.search.limits import step_limit
 from cosmic_opt.search.objective import Objective, objective_of, quantity_values
 from cosmic_opt.search.outcome import Stop
-from cosmic_opt.search.pareto import ParetoFront
+from cosmic_opt.search.pareto import ParetoFront, limits_simulated
 from cosmic_opt.search.score import kernel_columns
 from cosmic_opt.search.space import Codes
 from cosmic_opt.search.tasks import worker_of
@@ -67,7 +67,8 @@ def served_front(instance: BoundInstance, *names: str, budget: Budget | None = N
     recheck(model, parameter_set, front.codes, "the Pareto search")
     stop = Stop.PROVED if front.scored == feasible.size else Stop.TIME
     designs, times, amounts = parameter_set.batch(front.codes), front.points[:, 0], front.points[:, 1:]
-    return ParetoFront(quantities, designs, times, amounts, feasible.size, 0, 0, 0, stop, scored)
+    allowed = front.allowed if stop is Stop.PROVED and limits_simulated(parameter_set) else None
+    return ParetoFront(quantities, designs, times, amounts, feasible.size, 0, 0, 0, stop, scored, allowed)
 
 
 def _quantity(instance: BoundInstance, name: str) -> Quantity | Objective:

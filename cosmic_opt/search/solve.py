@@ -120,10 +120,9 @@ def _every(run: Run) -> Outcome:
     if run.best_value is None and run.limit_ticks == NO_LIMIT:
         run.explain_no_time()
     status = SolveStatus.INFEASIBLE if run.best_value is None else SolveStatus.OPTIMAL
+    limited = any(rule.simulated for rule in run.instance.parameter_set.constraints)
     outcome = run.outcome(status, Stop.PROVED, run.best_value)
-    if not outcome.simulated_rules_counted:
-        outcome = replace(outcome, feasible_designs=allowed, simulated_rules_counted=True)
-    return replace(outcome, proof=proof_of(blocks))
+    return replace(outcome, proof=proof_of(blocks), allowed_designs=allowed if limited else None)
 
 
 def _agent_alone(run: Run, agent: str, *, native: bool) -> Outcome:

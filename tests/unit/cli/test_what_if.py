@@ -140,3 +140,40 @@ def test_hostile_input_is_refused_with_a_hint(arguments: tuple[str, ...]) -> Non
         return
     assert done.code == 2, done.out + done.err
     assert "hint:" in done.err
+
+
+SERVED = "llama3-70b/h100-8-serving"
+SOON = ("--require", "first_token_time <= 200 ms")
+
+
+def test_designs_that_break_a_rule_on_a_simulated_time_are_not_counted_where_every_one_is_scored() -> None:
+    counted = run("count", SERVED, *SOON, "--json").keys["value"]
+    whole = run("count", SERVED, "--json").keys["value"]
+    assert 0 < counted < whole
+    solved = run("solve", SERVED, *SOON, "--json").keys
+    assert (solved["feasible_designs"], solved["before_simulated_rules"]) == (counted, False)
+    assert f"{counted} feasible designs of" in run("solve", SERVED, *SOON).out
+    changed = run("what-if", SERVED, *SOON, "--json").keys
+    assert changed["delta"]["feasible_designs"] == counted - whole
+    assert run("pareto", SERVED, *SOON, "--json").keys["feasible_designs"] == counted
+    (point, _) = run("sweep", SERVED, *SOON, "--over", "memory_capacity=80GB,90GB", "--json").keys["points"]
+    there = run("count", SERVED, *SOON, "--set", "memory_capacity=80GB", "--json").keys["value"]
+    assert (point["feasible_designs"], point["before_simulated_rules"]) == (there, False)
+    part = run("solve", SERVED, *SOON, "--evaluations", "100", "--json").keys
+    assert (part["feasible_designs"], part["before_simulated_rules"]) == (whole, True)
+
+
+def test_designs_counted_before_rules_on_simulated_times_are_called_so(tmp_path: Path) -> None:
+    within = ("--require", "step_time <= 460 s")
+    keys = run("what-if", NAME, *SMALL, *within, "--json").keys
+    assert keys["changed"]["before_simulated_rules"]
+    assert not keys["baseline"]["before_simulated_rules"]
+    assert keys["delta"]["feasible_designs"] is None
+    assert "feasible designs before rules on simulated times" in run("what-if", NAME, *SMALL, *within).out
+    assert "feasible designs before rules on simulated times of" in run("solve", NAME, *SMALL, *within).out
+    sweep = ("sweep", NAME, *SMALL, *within, "--over", "memory_capacity=15GB,24GB", "--out", str(tmp_path / "s.csv"))
+    assert "feasible designs before rules on simulated times" in run(*sweep).out
+    rows = list(csv.DictReader((tmp_path / "s.csv").read_text(encoding="utf-8").splitlines()))
+    assert [row["before_simulated_rules"] for row in rows] == ["1", "1"]
+    none = run("solve", NAME, *SMALL, "--require", "step_time <= 1 ps", "--json").keys
+    assert (none["status"], none["feasible_designs"], none["before_simulated_rules"]) == ("infeasible", 0, False)
