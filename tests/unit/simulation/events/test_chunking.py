@@ -45,7 +45,7 @@ def test_a_megabyte_in_a_million_chunks_takes_what_one_chunk_takes() -> None:
 
 @pytest.mark.parametrize("multidim", WAYS)
 def test_chunks_whose_rounding_adds_up_are_refused_and_the_hint_holds(multidim: str) -> None:
-    """A MB at 100 TB/s takes 17.1 ns; a twenty-thousandth of it 0.86 ps, which rounds to 1 or, halved on its way, to nothing."""
+    """A MB at 100 TB/s takes 17.1 ns; a twenty-thousandth of it 0.86 ps, which is rounded to 1; half of it, to 0."""
     with pytest.raises(SpecError, match=r"a chunk takes 0\.[48]\d* ps on dimension 0") as caught:
         simulate_collective(FAST, "all_reduce", ["ring"], 10**6, multidim=multidim, chunks=20_000)
     most = int("".join(filter(str.isdigit, str(caught.value.hint))))

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 from fractions import Fraction
+from time import process_time
 
 import pytest
 
@@ -70,6 +71,28 @@ def test_a_collective_starts_with_its_last_member() -> None:
     times = run_ranks([[RankOp("work", 3), RankOp("sum", 5, (0, 1))], [RankOp("work", 9), RankOp("sum", 5, (0, 1))]])
     assert times.starts == ((0, 9), (0, 9))
     assert times.ticks == 14
+
+
+def test_the_order_in_which_members_are_listed_does_not_matter() -> None:
+    times = run_ranks([[RankOp("sum", 5, (0, 1))] * 2, [RankOp("work", 3), *[RankOp("sum", 5, (1, 0))] * 2]])
+    assert times.ends == ((8, 13), (3, 8, 13))
+
+
+def test_overlapping_groups_take_turns() -> None:
+    """By hand: 0 and 1 meet at 4, 1 and 2 at 6, all at 9; 2 waits twice."""
+    pair, other, everybody = RankOp("a", 2, (0, 1)), RankOp("b", 3, (2, 1)), RankOp("c", 1, (2, 0, 1))
+    times = run_ranks([[RankOp("work", 4), pair, everybody], [pair, other, everybody], [other, everybody]])
+    assert times.ends == ((4, 6, 10), (6, 9, 10), (9, 10))
+
+
+def test_a_collective_costs_each_member_one_step_whatever_the_group() -> None:
+    """A thousand ranks meet 500 times. A step that looked at all members would take minutes."""
+    everybody = tuple(range(1000))
+    programs = [[RankOp("work", rank + 1), *[RankOp("sum", 5, everybody)] * 500] for rank in everybody]
+    began = process_time()
+    times = run_ranks(programs)
+    assert times.ticks == 1000 + 500 * 5
+    assert process_time() - began < 10
 
 
 def test_a_message_is_waited_for() -> None:
