@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from cosmic_opt.cli.exits import DONE
+from cosmic_opt.cli.exits import BAD_INPUT, DONE
 from cosmic_opt.cli.files import check_target, require_file, whole_file
 from cosmic_opt.cli.options import Command, Json, Quiet
 from cosmic_opt.cli.output import Output
@@ -56,7 +57,10 @@ def validation(
     if html is not None:
         _write_page(html, report, output)
     output.result("validation", validation_keys(report), validation_text(report))
-    return DONE
+    if report.summary.predicted:
+        return DONE
+    print(f"error: 0 of {report.summary.rows:,} rows are predicted\n  hint: 'note' of a row says why", file=sys.stderr)
+    return BAD_INPUT
 
 
 def _write_page(path: Path, report: ValidationReport, output: Output) -> None:

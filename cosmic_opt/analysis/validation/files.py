@@ -10,7 +10,7 @@ from pathlib import Path
 
 import numpy as np
 
-from cosmic_opt.analysis.astra_sim_rows import Prediction, Row, predict_collective, predict_workload, traces_in
+from cosmic_opt.analysis.astra_sim_rows import Prediction, Row, Traces, predict_collective, predict_workload, traces_in
 from cosmic_opt.analysis.validation.kinds import LARGEST, ROW_KINDS, Outcome
 from cosmic_opt.analysis.validation.measured import measured_of, unusable
 from cosmic_opt.analysis.validation.report import Facts, ValidationReport, ValidationRow, scale_of, summarise
@@ -23,6 +23,8 @@ NOT_PREDICTED = "not predicted by this version"
 SOURCE = Where("--source")
 POINTS, BARS = "all_reduce_time_us", "end_to_end_breakdown"
 """What a file of Themis' figures has."""
+ASTRA_SIM_FILES = {"astrasim_collectives": False, "astrasim_workloads": True}
+"""Whether the rows of a file name a workload."""
 Predict = Callable[[Row, float | None], Prediction]
 """Maps a row and what was measured to a prediction and a note."""
 
@@ -120,10 +122,11 @@ def _recognise(data: object, where: Where | None, traces: Path | None) -> tuple[
     """Return the name of the format, its rows, and how to predict one; None: by the kind of each row."""
     if isinstance(data, dict):
         if data.get("cases") and isinstance(data["cases"], list):
-            if "workloads" in data:
-                find = None if traces is None else traces_in(traces)
-                return "astrasim_workloads", data["cases"], partial(predict_workload, traces=find)
-            return "astrasim_collectives", data["cases"], predict_collective
+            cases = data["cases"]
+            replayed = {"workload" in row for row in cases if isinstance(row, dict)}
+            names = [name for name, of_workloads in ASTRA_SIM_FILES.items() if of_workloads in replayed]
+            find = None if traces is None else traces_in(traces)
+            return ", ".join(names) or next(iter(ASTRA_SIM_FILES)), cases, partial(_astra_sim_row, traces=find)
         if data.get("rows") and isinstance(data["rows"], list):
             return "rows", data["rows"], None
     if isinstance(data, list) and data and all(isinstance(record, dict) for record in data):
@@ -133,6 +136,15 @@ def _recognise(data: object, where: Where | None, traces: Path | None) -> tuple[
         where=where,
         hint="an object with 'cases' or 'rows', or a list of objects, at least one",
     )
+
+
+def _astra_sim_row(record: Row, measured: float | None, traces: Traces | None) -> Prediction:
+    """Return what ASTRA-sim reports: of a workload if the row names one, else of a collective."""
+    if "workload" in record:
+        return predict_workload(record, measured, traces)
+    if "collective" not in record:
+        return None, "the row has neither a 'collective' nor a 'workload'"
+    return predict_collective(record, measured)
 
 
 def _kinds(records: Sequence[object]) -> str:

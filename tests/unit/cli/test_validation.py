@@ -67,6 +67,24 @@ def test_without_traces_workloads_ask_for_them() -> None:
     assert all("--traces" in row["note"] for row in done.keys["rows"])
 
 
+def test_workload_rows_are_recognised_one_by_one(tmp_path: Path) -> None:
+    data = json.loads(WORKLOADS.read_text())
+    rows = [data["cases"][0], json.loads(GOLDEN.read_text())["cases"][0], {"id": "neither"}]
+    file = write(tmp_path, {"meta": data["meta"], "cases": rows})
+    done = run("validation", "--rows", file, "--traces", str(GOLDEN.with_name("traces")), "--json")
+    assert (done.code, done.keys["summary"]["format"]) == (0, "astrasim_collectives, astrasim_workloads")
+    assert [row["error"] for row in done.keys["rows"]] == [0, 0, None]
+    assert "neither a 'collective' nor a 'workload'" in done.keys["rows"][2]["note"]
+
+
+def test_a_file_of_which_nothing_is_predicted_is_an_error_and_still_listed(tmp_path: Path) -> None:
+    file = write(tmp_path, {"cases": [{"id": "a"}, {"id": "b"}]})
+    for more in ((), ("--json",), ("--quiet",)):
+        done = run("validation", "--rows", file, *more)
+        assert (done.code, "0 of 2 rows are predicted" in done.err) == (2, True)
+        assert "neither" in done.out
+
+
 def test_traces_must_be_a_folder(tmp_path: Path) -> None:
     done = run("validation", "--rows", str(WORKLOADS), "--traces", str(tmp_path / "nowhere"))
     assert done.code == 2
@@ -90,7 +108,7 @@ def test_a_path_that_is_no_file_is_refused_with_a_hint(rows: str) -> None:
 def test_odd_rows_are_listed_and_do_no_harm(tmp_path: Path) -> None:
     odd = [3, None, {"id": float("nan")}, {"id": "x", "backend": "unaware", "npus_per_dim": [1e99]}]
     done = run("validation", "--rows", write(tmp_path, {"cases": odd}), "--json")
-    assert done.code == 0
+    assert done.code == 2
     assert [row["predicted"] for row in done.keys["rows"]] == [None] * 4
 
 
