@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from dataclasses import replace
-from typing import Annotated, Any
+from typing import Annotated, TypedDict
 
 import typer
 
@@ -23,6 +23,7 @@ from cosmic_opt.system.network import Dimension, Network
 from cosmic_opt.system.topology import TOPOLOGIES
 from cosmic_opt.units import Unit, parse_exact
 
+IN_NETWORK = "in_network"
 NATURAL = {"ring": "ring", "fully_connected": "direct", "switch": "halving_doubling"}
 """The algorithm that uses all of a block's links: COSMIC's pairing."""
 BYTES_PER_GB = 10**9
@@ -33,27 +34,27 @@ BANDWIDTH = Datum(Unit.BYTES_PER_S)
 SIZE = Datum(Unit.BYTES, low=0)
 
 
+BANDWIDTHS = typer.Option("--bandwidth", help="Per NPU and direction: '200 GB/s,50 GB/s' (10^9) or '50 GiB/s' (2^30).")
+MULTIDIMS = typer.Option("--multidim", help="blueconnect, baseline or (profile link) themis.")
+
+
 def collective(
     topology: Annotated[str, typer.Option("--topology", help="Block of each dimension, innermost first.")],
     npus: Annotated[str, typer.Option("--npus", help="NPUs of each dimension: 4,8.")],
-    bandwidth: Annotated[
-        str,
-        typer.Option("--bandwidth", help="Per NPU and direction: '200 GB/s,50 GB/s' (10^9) or '50 GiB/s' (2^30)."),
-    ],
+    bandwidth: Annotated[str, BANDWIDTHS],
     latency: Annotated[str, typer.Option("--latency", help="Of one hop of each dimension: '500 ns,1 us'.")],
     size: Annotated[str, typer.Option("--size", help="Full buffer per NPU: 256MB. astra_sim: its comm_size.")],
     kind: Annotated[str, typer.Option("--collective", help=", ".join(COLLECTIVES))] = "all_reduce",
     algorithm: Annotated[
         str | None, typer.Option("--algorithm", help="Of each dimension; default: the one that suits its block.")
     ] = None,
-    multidim: Annotated[
-        str, typer.Option("--multidim", help="blueconnect, baseline or (profile link) themis.")
-    ] = "blueconnect",
+    multidim: Annotated[str, MULTIDIMS] = "blueconnect",
     policy: Annotated[
         str | None, typer.Option("--scheduling-policy", help=f"themis serves chunks: {', '.join(POLICIES)} (fifo).")
     ] = None,
     in_network: Annotated[
-        bool, typer.Option("--in-network-reduction", help="Switches add and copy messages: the algorithm in_network.")
+        bool,
+        typer.Option("--in-network-reduction", help="Switches add and copy messages: by default they run in_network."),
     ] = False,
     chunks: Annotated[int, typer.Option("--chunks", min=1, help="Pieces the buffer is cut in.")] = 1,
     profile: Annotated[str, typer.Option("--profile", help="link, astra_sim or astra_sim_aware.")] = "link",
@@ -70,25 +71,18 @@ def collective(
     quiet: Quiet = False,
 ) -> int:
     """Time one collective on a network. Every list has one entry per dimension, innermost first."""
+    profile, kind = word(profile, PROFILES, "--profile"), word(kind, COLLECTIVES, "--collective")
     topologies = [word(name, TOPOLOGIES, "--topology") for name in split(topology, "--topology")]
     network = read_network(topologies, npus, bandwidth, latency)
-    network = _reducing(network) if in_network else network
-    profile, kind = word(profile, PROFILES, "--profile"), word(kind, COLLECTIVES, "--collective")
-    multidim = word(multidim, SCHEMES if profile == "link" else MULTIDIM, "--multidim")
-    if policy is not None and multidim != THEMIS:
-        raise SpecError("only themis serves by a policy", where=Where("--scheduling-policy"), hint="--multidim themis")
-    order = word(POLICIES[0] if policy is None else policy, POLICIES, "--scheduling-policy")
-    algorithms = _algorithms(algorithm, network, profile)
-    if profile == "link":
-        _refuse_large(network, algorithms)
+    if in_network:
+        network = _reducing(network, algorithm, profile)
+    algorithms, ways = _algorithms(algorithm, network, profile), _ways(multidim, policy, profile)
     size_bytes = int(SIZE.read("the size", size, Where("--size")))
     options = _astra_sim(active_chunks, endpoint_delay, memory_bandwidth)
-    ways: dict[str, Any] = {"multidim": multidim, "policy": order, "profile": profile, "astra_sim": options}
-    result = simulate_collective(network, kind, algorithms, size_bytes, chunks=chunks, **ways)
-    asked = _echo(network, profile, kind, size_bytes, multidim, algorithms)
-    if multidim == THEMIS:
-        asked["scheduling_policy"] = order
-    output = Output(as_json, quiet)
+    result = simulate_collective(
+        network, kind, algorithms, size_bytes, chunks=chunks, profile=profile, astra_sim=options, **ways
+    )
+    output, asked = Output(as_json, quiet), _echo(network, profile, kind, size_bytes, ways, algorithms)
     output.log(_note(algorithm is None, profile, algorithms))
     output.result("collective", collective_keys(result, asked), collective_text(result, asked))
     return DONE
@@ -97,6 +91,28 @@ def collective(
 def add(app: typer.Typer) -> None:
     """Add the command."""
     app.command("collective", cls=Command)(collective)
+
+
+class Ways(TypedDict):
+    """How chunks are led over dimensions, and in which order they are served."""
+
+    multidim: str
+    policy: str
+
+
+def _ways(multidim: str, policy: str | None, profile: str) -> Ways:
+    """Return both as asked, the order by default.
+
+    Raises:
+        SpecError: an unknown name, or an order that has no effect.
+    """
+    multidim = word(multidim, SCHEMES if profile == "link" else MULTIDIM, "--multidim")
+    if policy is not None and multidim != THEMIS:
+        raise SpecError("only themis serves by a policy", where=Where("--scheduling-policy"), hint="--multidim themis")
+    return {
+        "multidim": multidim,
+        "policy": word(POLICIES[0] if policy is None else policy, POLICIES, "--scheduling-policy"),
+    }
 
 
 def _note(chosen: bool, profile: str, algorithms: Sequence[str]) -> str:
@@ -108,21 +124,22 @@ def _note(chosen: bool, profile: str, algorithms: Sequence[str]) -> str:
 
 
 def _echo(
-    network: Network, profile: str, kind: str, size_bytes: int, multidim: str, algorithms: Sequence[str]
+    network: Network, profile: str, kind: str, size_bytes: int, ways: Ways, algorithms: Sequence[str]
 ) -> dict[str, object]:
     """Return what was asked, defaults included, under its JSON keys."""
     dimensions = network.dimensions
-    return {
+    asked: dict[str, object] = {
         "profile": profile,
         "collective": kind,
         "size_bytes": size_bytes,
-        "multidim": multidim,
+        "multidim": ways["multidim"],
         "topology": [dimension.topology for dimension in dimensions],
         "npus_per_dim": [dimension.npus for dimension in dimensions],
         "bandwidth_bytes_per_s": [dimension.bandwidth_bytes_per_s for dimension in dimensions],
         "latency_ns": [dimension.latency_ticks / TICKS_PER_NS for dimension in dimensions],
         "algorithm": list(algorithms),
     }
+    return asked | ({"scheduling_policy": ways["policy"]} if ways["multidim"] == THEMIS else {})
 
 
 def split(text: str, option: str) -> list[str]:
@@ -158,10 +175,25 @@ def read_network(topologies: Sequence[str], npus: str, bandwidth: str, latency: 
     return Network(tuple(Dimension(*row) for row in rows))
 
 
-def _reducing(network: Network) -> Network:
-    """Return the network with switches that reduce."""
+def _reducing(network: Network, algorithm: str | None, profile: str) -> Network:
+    """Return the network with switches that reduce.
+
+    Raises:
+        SpecError: nothing would come of it.
+    """
+    where = Where("--in-network-reduction")
+    if profile != "link":
+        raise SpecError(f"the profile {profile!r} has no switch that reduces", where=where, hint="leave it out")
     if not any(TOPOLOGIES.get(dimension.topology).switched for dimension in network.dimensions):
-        raise SpecError("no dimension has a switch", where=Where("--in-network-reduction"), hint="leave it out")
+        raise SpecError("no dimension has a switch", where=where, hint="leave it out")
+    if algorithm is not None and IN_NETWORK not in (
+        word(name, ALGORITHMS, "--algorithm") for name in _names(algorithm)
+    ):
+        raise SpecError(
+            f"no dimension runs the algorithm {IN_NETWORK}, so that nothing changes",
+            where=where,
+            hint=f"name {IN_NETWORK} for a switch, or leave --algorithm out",
+        )
     return Network(
         tuple(
             replace(dimension, in_network_reduction=TOPOLOGIES.get(dimension.topology).switched)
@@ -181,9 +213,7 @@ def _bandwidth(text: str) -> int:
 
 def _algorithms(text: str | None, network: Network, profile: str) -> list[str]:
     """Return the algorithms as asked (ASTRA-sim has names of its own), or those that suit the blocks."""
-    if text is None:
-        return [_natural(dimension) for dimension in network.dimensions]
-    names = split(text, "--algorithm")
+    names = [_natural(dimension) for dimension in network.dimensions] if text is None else _names(text)
     if profile != "link":
         return names
     if len(names) != len(network.dimensions):
@@ -192,7 +222,13 @@ def _algorithms(text: str | None, network: Network, profile: str) -> list[str]:
             where=Where("--algorithm"),
             hint="give every list one entry per dimension, innermost first",
         )
-    return [word(name, ALGORITHMS, "--algorithm") for name in names]
+    algorithms = [word(name, ALGORITHMS, "--algorithm") for name in names]
+    _refuse_large(network, algorithms)
+    return algorithms
+
+
+def _names(text: str) -> list[str]:
+    return split(text, "--algorithm")
 
 
 def _refuse_large(network: Network, algorithms: Sequence[str]) -> None:
@@ -207,6 +243,8 @@ def _refuse_large(network: Network, algorithms: Sequence[str]) -> None:
 
 
 def _natural(dimension: Dimension) -> str:
+    if dimension.in_network_reduction:
+        return IN_NETWORK
     power_of_two = dimension.npus & (dimension.npus - 1) == 0
     return NATURAL[dimension.topology] if power_of_two or dimension.topology != "switch" else "direct"
 

@@ -197,3 +197,30 @@ def test_a_switch_that_reduces_takes_the_buffer_once() -> None:
         done = collective("--in-network-reduction", topology=topology, algorithm="in_network")
         assert done.code == 2
         assert "no dimension has a switch" in done.err
+
+
+def test_the_flag_alone_runs_in_network_on_switches_and_suits_the_others() -> None:
+    two = {"topology": "ring,switch", "npus": "4,8", "bandwidth": "200 GB/s, 50 GB/s", "latency": "500 ns,1 us"}
+    alone, named = (collective("--json", "--in-network-reduction", *more, **two).keys for more in ((), NAMED))
+    assert alone == named
+    assert alone["algorithm"] == ["ring", "in_network"]
+    assert alone["time_ns"] < collective("--json", **two).keys["time_ns"]
+
+
+NAMED = ("--algorithm", "ring,in_network")
+
+
+@pytest.mark.parametrize(
+    ("more", "message"),
+    [
+        (("--algorithm", "halving_doubling"), "nothing changes"),
+        (("--algorithm", "Direct"), "nothing changes"),
+        (("--profile", "astra_sim"), "has no switch that reduces"),
+        (("--algorithm", "in_network", "--profile", "astra_sim_aware"), "has no switch that reduces"),
+    ],
+)
+def test_the_flag_without_an_effect_is_refused(more: tuple[str, ...], message: str) -> None:
+    done = collective("--in-network-reduction", *more, topology="switch", npus="8")
+    assert (done.code, done.out) == (2, "")
+    assert message in done.err
+    assert "--in-network-reduction" in done.err
