@@ -226,9 +226,15 @@ def shape_of(diagrams: Sequence[Diagram]) -> DiagramShape:
 
 
 def feasible_set(
-    model: LoweredModel, first: Collection[int] = (), limit: CompileLimit | None = None, width: int = WIDTH
+    model: LoweredModel,
+    first: Collection[int] = (),
+    limit: CompileLimit | None = None,
+    width: int = WIDTH,
+    known: Sequence[Diagram] = (),
 ) -> FeasibleSet:
     """Return the feasible set; columns in `first` are eliminated before the others of their component.
+
+    Of diagrams of the same model that are `known`, those with the order that comes out are not built again.
 
     Raises:
         DiagramLimitError: a component is too entangled for its diagram to stay within `limit`; the error holds
@@ -240,12 +246,13 @@ def feasible_set(
         diagram = Diagram((), (), tuple(empty))
         return FeasibleSet(model, (diagram,))
     diagrams: list[Diagram] = []
+    built = {diagram.order: diagram for diagram in known}
     outgrown: TooWideError | None = None
     lower = upper = 1
     for part in components(model):
         order = elimination_order(model, part, first)
         try:
-            diagrams.append(build_diagram(model, order, limit))
+            diagrams.append(built.get(tuple(order)) or build_diagram(model, order, limit))
             low = high = diagrams[-1].size
         except TooWideError as error:
             outgrown = outgrown or error

@@ -58,9 +58,9 @@ def solve(
     """
     parameter_set = instance.parameter_set
     model = lower(parameter_set)
-    worker = worker_of(instance, model)
-    scorer = worker.by_events if by_events else worker.scorer
     space = FeasibleSpace(parameter_set, feasible_set(model))
+    worker = worker_of(instance, model, space.feasible.diagrams)
+    scorer = worker.by_events if by_events else worker.scorer
     tasks = (engine or threads(os.cpu_count() or 1))(worker)
     if study is not None:
         tasks = Remembering(tasks, study)

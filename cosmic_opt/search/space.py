@@ -12,6 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from cosmic_opt.errors import LimitError
+from cosmic_opt.feasibility.diagram import Diagram
 from cosmic_opt.feasibility.feasible_set import FeasibleSet, feasible_set
 from cosmic_opt.ir.check import satisfied
 from cosmic_opt.ir.model import Linear, LoweredModel
@@ -301,8 +302,9 @@ def build_space(
     simulator: AnalyticalSimulator,
     dimensions: int,
     objective: Objective,
+    known: Sequence[Diagram] = (),
 ) -> Space:
-    """Return the space of a feasible problem.
+    """Return the space of a feasible problem; diagrams of the model that are `known` need not be built again.
 
     Raises:
         LimitError: more structural choices than `FACTOR_LIMIT` in one component, or `KIND_LIMIT` in all.
@@ -311,7 +313,7 @@ def build_space(
     scopes = [frozenset(term.names) & positions.keys() for term in objective.amount.terms] if objective.amount else []
     ownership = assign_owners(parameter_set, model, dimensions, simulator.inert, scopes)
     structural = {c for c, owner in enumerate(ownership.owner) if owner == STRUCTURAL} - ownership.inert
-    feasible = feasible_set(model, first=structural)
+    feasible = feasible_set(model, first=structural, known=known)
     silent = {positions[name] for name in simulator.communicating if name in positions}
     silent -= {positions[name] for scope in scopes for name in scope}
     silent -= {column for rules in ownership.with_structure.values() for rule in rules for column in rule.columns}

@@ -6,7 +6,7 @@ once, or whether an earlier run has left its result (`search.study`).
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from functools import partial
 from threading import Lock
@@ -16,6 +16,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from cosmic_opt.catalog.bind import BoundInstance
+from cosmic_opt.feasibility.diagram import Diagram
 from cosmic_opt.ir.model import LoweredModel
 from cosmic_opt.psa.parameter_set import ParameterSet
 from cosmic_opt.search import kernel
@@ -75,8 +76,8 @@ class Worker:
             return self._made_events
 
 
-def worker_of(instance: BoundInstance, model: LoweredModel) -> Worker:
-    """Return the worker of a bound instance.
+def worker_of(instance: BoundInstance, model: LoweredModel, known: Sequence[Diagram] = ()) -> Worker:
+    """Return the worker of a bound instance; diagrams of the model that are `known` need not be built again.
 
     Raises:
         SpecError: a rule on a simulated quantity that is not a limit on the step.
@@ -86,7 +87,7 @@ def worker_of(instance: BoundInstance, model: LoweredModel) -> Worker:
     scorer = Scorer(simulator_of(instance), objective_of(instance.objective, parameter_set))
 
     def make_space() -> Space:
-        return build_space(parameter_set, model, scorer.analytical, instance.dimensions, scorer.objective)
+        return build_space(parameter_set, model, scorer.analytical, instance.dimensions, scorer.objective, known)
 
     return Worker(parameter_set, scorer, limit, make_space, partial(event_scorer, instance))
 
