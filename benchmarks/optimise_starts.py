@@ -6,9 +6,9 @@ Usage: python benchmarks/optimise_starts.py
 from __future__ import annotations
 
 import time
+from functools import partial
 
-from cosmic_opt.analysis import optimise as module
-from cosmic_opt.analysis.optimise import Optimum
+from cosmic_opt.analysis.optimise import Optimum, optimise
 from cosmic_opt.api import Problem
 
 HEADROOM = "memory_capacity - memory_per_npu"
@@ -20,12 +20,15 @@ CASES = (
     ("qwen3-235b-a22b/h100-256", "memory_per_npu", False),
 )
 LIMITS_S = (0.1, 10.0)
-COLD = {"best_start": lambda *_: None}
 
 
-def run(problem: Problem, expression: str, maximise: bool, solver: str, limit_s: float) -> tuple[Optimum, float]:
+def run(
+    problem: Problem, expression: str, solver: str, limit_s: float, *, maximise: bool, cold: bool
+) -> tuple[Optimum, float]:
+    """Return the answer and the seconds it took; a `cold` run begins with nothing."""
     began = time.perf_counter()
-    optimum = problem.optimise(expression, maximise=maximise, solver=solver, time_limit_s=limit_s)
+    ask = partial(optimise, problem.spec, problem.edits, expression, maximise=maximise, cold=cold)
+    optimum = ask(solver=solver, time_limit_s=limit_s)
     return optimum, time.perf_counter() - began
 
 
@@ -38,16 +41,13 @@ def shown(optimum: Optimum, seconds: float) -> str:
 def main() -> None:
     Problem.load("cosmic/vit-base-system1").optimise("network_cost", solver="milp")
     Problem.load("cosmic/vit-base-system1").optimise("network_cost", solver="cp_sat")
-    warm = module.best_start
     print(f"{'instance':36} {'objective':14} {'solver':7} {'limit':>6}  {'with a start':44}  without")
     for name, expression, maximise in CASES:
         for solver in ("cp_sat", "milp"):
             for limit_s in LIMITS_S:
                 problem = Problem.load(name)
-                with_start = shown(*run(problem, expression, maximise, solver, limit_s))
-                module.best_start = COLD["best_start"]
-                without = shown(*run(problem, expression, maximise, solver, limit_s))
-                module.best_start = warm
+                ask = partial(run, problem, expression, solver, limit_s, maximise=maximise)
+                with_start, without = (shown(*ask(cold=cold)) for cold in (False, True))
                 limit = f"{limit_s} s"
                 print(f"{name:36} {expression[:14]:14} {solver:7} {limit:>6}  {with_start:44}  {without}", flush=True)
 

@@ -23,17 +23,17 @@ from cosmic_opt.analysis.simulated_table import (
     too_many_rows,
     work_of,
 )
-from cosmic_opt.analysis.starts import best_start, codes_of, sampled
+from cosmic_opt.analysis.starts import best_start, codes_of, refuse_foreign, sampled, why_passed_over
 from cosmic_opt.catalog.bind import BoundInstance, bind
 from cosmic_opt.catalog.edits import Edits
 from cosmic_opt.catalog.instance_file import InstanceSpec
 from cosmic_opt.errors import EngineDisagreement, SpecError, Where
-from cosmic_opt.ir.check import recheck
+from cosmic_opt.ir.check import check, recheck
 from cosmic_opt.ir.lower import lower
 from cosmic_opt.ir.model import LoweredModel
 from cosmic_opt.ir.objective import LinearObjective, lower_objective
 from cosmic_opt.psa.domain import Value
-from cosmic_opt.psa.expr import Index, Name, Number, Operation, Syntax, children
+from cosmic_opt.psa.expr import Aggregate, Index, Name, Number, Operation, Syntax, children
 from cosmic_opt.psa.model_file import Rule
 from cosmic_opt.psa.parameter_set import DesignBatch
 from cosmic_opt.psa.parse import error_at, parse_rule
@@ -41,7 +41,7 @@ from cosmic_opt.psa.quantity import SimulatedQuantity
 from cosmic_opt.psa.term import LOGIC, RELATIONS, Apply, Simulated, Term
 from cosmic_opt.solvers.base import Codes, Limits, SolveResult, SolveStatus, StopReason, objective_values, proved_start
 from cosmic_opt.solvers.registry import choose_solver, load_solver
-from cosmic_opt.solvers.ties import least_code
+from cosmic_opt.solvers.ties import Tied, least_code
 from cosmic_opt.units import Unit
 
 _WHY = "the objective of optimise"
@@ -53,8 +53,8 @@ class Optimum:
 
     They are whole numbers, except of a rate (throughput: samples per second): fractions. No feasible design has a value
     better than `bound`, which is None when none exists; `value` is None when none was found. `design` has one row, or
-    none when nothing was found; among proved optima it is the one with the least code. `start` is the value of the
-    design that the solver began with, and `table_rows` the size of the table that stood for the simulator.
+    none when nothing was found. `start` is the value of the design that the solver began with, and `table_rows` the
+    size of the table that stood for the simulator.
     """
 
     expression: str
@@ -68,6 +68,12 @@ class Optimum:
     bound: int | Fraction | None
     start: int | Fraction | None = None
     table_rows: int | None = None
+    least_code: bool = False
+    """Whether the design is the optimum of least code, whatever the solver; not known when the time ended before."""
+    proved_by_start: bool = False
+    """Whether the start has the best value of each column, so that no solver was asked for a better one."""
+    passed_over: tuple[str, ...] = ()
+    """Why given designs were not begun with."""
 
     @property
     def gap(self) -> float | None:
@@ -88,15 +94,18 @@ def optimise(
     time_limit_s: float | None = None,
     start: Sequence[Mapping[str, Value]] = (),
     seed: int = 0,
+    cold: bool = False,
 ) -> Optimum:
     """Return the feasible design with the least (or greatest) value of `expression`, written as in a rule.
 
     Without `solver` the size of the problem chooses it. It begins with the best of a sample (drawn with `seed`), the
-    instance's own design and the `start` designs (a value per column, base units); those that are no members are
-    passed over. The limit covers the solver's run, not the lowering, tables and start before it.
+    instance's own design and the `start` designs (a value per column, base units); `cold`, with the latter alone. Those
+    that break a rule or are not free here are passed over. The limit covers the solver's run, not the lowering, tables
+    and start before it.
 
     Raises:
-        SpecError: the expression is no number, or the same everywhere, or calculates with a simulated quantity.
+        SpecError: the expression is no number, or the same everywhere, or calculates with a simulated quantity; a start
+            that is no design of the model.
         LimitError: the numbers or tables are too large for the solver, or tried combinations too many.
     """
     where = Where("--maximise" if maximise else "--minimise")
@@ -106,26 +115,62 @@ def optimise(
     model, objective = question.model, question.objective
     chosen = backend or load_solver(choose_solver(model, objective))
     parameter_set = instance.parameter_set
-    known = codes_of(parameter_set, (*start, instance.baseline))
-    first = None if model.infeasible else best_start(model, objective, question.candidates(known, seed))
+    given, passed_over = _given(spec, edits, question, start)
+    if not cold:
+        given = question.candidates(np.concatenate([given, codes_of(parameter_set, [instance.baseline])]), seed)
+    first = None if model.infeasible else best_start(model, objective, given)
     limits = Limits(seconds=time_limit_s)
-    result = None if first is None else proved_start(model, objective, first)
-    if result is None:
+    proved = None if first is None else proved_start(model, objective, first)
+    if proved is None:
         question.refuse_above(chosen.table_rows, f"are read by {chosen.name}")
-        result = chosen.solve(model, objective, limits=limits, start=first)
-    codes = result.codes
+    result = proved or chosen.solve(model, objective, limits=limits, start=first)
+    tied = Tied(result.codes, least=False)
     if result.status is SolveStatus.OPTIMAL and result.value is not None:
-        codes = least_code(chosen, model, objective, result.value, codes, limits=limits)
-    recheck(model, parameter_set, codes, chosen.name)
-    _recheck_value(model, objective, codes, result)
-    design = parameter_set.batch(codes)
+        tied = least_code(chosen, model, objective, result.value, result.codes, limits=limits)
+    recheck(model, parameter_set, tied.design, chosen.name)
+    _recheck_value(model, objective, tied.design, result)
+    design = parameter_set.batch(tied.design)
     began = None if first is None else int(objective_values(model, objective, first)[0])
     value, bound, first_value = (question.shown(number) for number in (result.value, result.bound, began))
     question.recheck_simulated(design, value)
-    rows = None if question.table is None else len(question.table)
-    named = term.name if isinstance(term, Simulated) else expression
-    name, status, stop = chosen.name, result.status, result.stop
-    return Optimum(named, maximise, term.unit, name, status, stop, design, value, bound, first_value, rows)
+    return Optimum(
+        term.name if isinstance(term, Simulated) else expression,
+        maximise,
+        term.unit,
+        chosen.name,
+        result.status,
+        result.stop,
+        design,
+        value,
+        bound,
+        first_value,
+        None if question.table is None else len(question.table),
+        least_code=tied.least,
+        proved_by_start=proved is not None,
+        passed_over=passed_over,
+    )
+
+
+def _given(
+    spec: InstanceSpec, edits: Edits, question: _Question, start: Sequence[Mapping[str, Value]]
+) -> tuple[Codes, tuple[str, ...]]:
+    """Return the codes of the given designs that the problem has, and why it has not the others."""
+    parameter_set = question.instance.parameter_set
+    if start:
+        free = tuple(sorted({column.parameter for column in parameter_set.columns}))
+        wide = bind(spec, replace(edits, fix=(), free=free, require=(), without=()))
+        refuse_foreign(parameter_set, wide.parameter_set, start)
+    members, passed_over = [codes_of(parameter_set, ())], list[str]()
+    for values in start:
+        why = why_passed_over(parameter_set, values)
+        codes = codes_of(parameter_set, [values] if why is None else [])
+        if why is None and not check(question.model, codes).all():
+            why = "no table of what is simulated has it: it breaks a rule on that, or cannot run"
+        if why is not None:
+            passed_over.append(why)
+        else:
+            members.append(codes)
+    return np.concatenate(members), tuple(passed_over)
 
 
 @dataclass(frozen=True)
@@ -228,7 +273,8 @@ def _bind_expression(spec: InstanceSpec, edits: Edits, expression: str, where: W
     if not isinstance(relation, Apply):
         raise _same_everywhere(expression, where)
     term = relation.operands[0]
-    if isinstance(term, Apply) and (term.operator in RELATIONS or term.operator in LOGIC):
+    condition = isinstance(term, Apply) and (term.operator in RELATIONS or term.operator in LOGIC)
+    if condition and not (isinstance(syntax, Aggregate) and syntax.kind not in ("all", "any")):  # one condition counted
         raise SpecError(f"{expression!r} is a condition, not a number", where=where, hint="--require makes it a rule")
     others = tuple(constraint for constraint in rules if constraint.name != rule.name)
     return replace(bound, parameter_set=replace(bound.parameter_set, constraints=others)), term

@@ -6,17 +6,54 @@ from collections.abc import Iterable, Mapping
 
 import numpy as np
 
-from cosmic_opt.errors import LimitError
+from cosmic_opt.analysis.violations import violations
+from cosmic_opt.errors import LimitError, SpecError, Where, nearest
 from cosmic_opt.feasibility.feasible_set import feasible_set
 from cosmic_opt.ir.check import check
 from cosmic_opt.ir.model import LoweredModel
 from cosmic_opt.ir.objective import LinearObjective
 from cosmic_opt.psa.domain import Value
-from cosmic_opt.psa.parameter_set import ParameterSet
+from cosmic_opt.psa.parameter_set import Column, ParameterSet
 from cosmic_opt.solvers.base import Codes, objective_values
 
+START = Where("--start")
+SHOWN = 30
+"""Values of a domain that a refusal names."""
 SAMPLES = 4096
 """Uniform designs tried: a tenth of a second on COSMIC's full stack, diagram included."""
+
+
+def refuse_foreign(own: ParameterSet, wide: ParameterSet, designs: Iterable[Mapping[str, Value]]) -> None:
+    """Refuse what is no design of a model; `own` is a problem of it, and `wide` the same with every parameter free.
+
+    Raises:
+        SpecError: a name that the model does not have, a column without a value, or a value outside both domains.
+    """
+    for values in designs:
+        for name in values.keys() - wide.positions.keys():
+            raise SpecError(f"unknown parameter {name!r}", where=START, hint=nearest(name, wide.positions))
+        for column in wide.columns:
+            if column.name not in values:
+                raise SpecError(f"nothing gives {column.name!r} a value", where=START, hint="add it to the design")
+            value = values[column.name]
+            if not (_is_one_of(column, value) or _is_one_of(own.column(column.name), value)):
+                shown = ", ".join(column.show(known) for known in column.values[:SHOWN])
+                hint = f"allowed: {shown}{', ...' if len(column.values) > SHOWN else ''}"
+                what = f"{value!r} is not in the domain of {column.name!r}"
+                raise SpecError(what, where=START, hint=hint)
+
+
+def _is_one_of(column: Column, value: object) -> bool:
+    return isinstance(value, int | str | np.integer) and value in column.codes
+
+
+def why_passed_over(parameter_set: ParameterSet, values: Mapping[str, Value]) -> str | None:
+    """Return why a design of the model is none of this problem; None where it is one, as far as no simulator tells."""
+    for column in parameter_set.columns:
+        if values[column.name] not in column.codes:
+            return f"{column.name} = {column.show(values[column.name])} is not free here"
+    broken = {violation.constraint: violation.rule for violation in violations(parameter_set, values)}
+    return "; ".join(f"it breaks the rule {name}: {rule}" for name, rule in broken.items()) or None
 
 
 def codes_of(parameter_set: ParameterSet, designs: Iterable[Mapping[str, Value]]) -> Codes:

@@ -13,7 +13,6 @@ from cosmic_opt.cli.options import Request, problem_command
 from cosmic_opt.cli.time_limit import seconds_of
 from cosmic_opt.errors import SpecError, Where
 from cosmic_opt.feasibility.conflict import first_conflict
-from cosmic_opt.psa.domain import Value
 from cosmic_opt.search.budget import Budget
 from cosmic_opt.solvers.base import SolveStatus
 
@@ -43,11 +42,13 @@ def optimise(
 
     expression = _expression(minimise, maximise)
     limit_s = None if time_limit is None else seconds_of(time_limit)
-    begin = [] if start is None else [_read_start(request, start)]
+    begin = [] if start is None else [read_values(request.problem, start, "--start")[1]]
     clock = Budget()
     ask = partial(request.problem.optimise, solver=solver, time_limit_s=limit_s, start=begin, seed=request.seed)
     optimum = ask(expression, maximise=maximise is not None)
     seconds = clock.elapsed()
+    for why in optimum.passed_over:
+        request.output.log(f"the start is passed over: {why}")
     infeasible = optimum.status is SolveStatus.INFEASIBLE
     conflict = first_conflict(optimum.design.parameter_set) if infeasible else ()
     instance = request.problem.instance
@@ -59,21 +60,6 @@ def optimise(
 def add(app: typer.Typer) -> None:
     """Add the command."""
     problem_command(app, "optimise", optimise)
-
-
-def _read_start(request: Request, source: str) -> dict[str, Value]:
-    """Return the design to begin with; say why, if it is no member of the problem, which then does without."""
-    problem = request.problem
-    _, values = read_values(problem, source, "--start")
-    columns = problem.parameter_set.columns
-    outside = [column for column in columns if values[column.name] not in column.codes]
-    if outside:
-        value = outside[0].show(values[outside[0].name])
-        request.output.log(f"the start is passed over: {outside[0].name} = {value} is not free here")
-        return values
-    for rule in problem.violations(problem.parameter_set.design(values)):
-        request.output.log(f"the start is passed over: it breaks the rule {rule.name}: {rule.text}")
-    return values
 
 
 def _expression(minimise: str | None, maximise: str | None) -> str:

@@ -31,6 +31,9 @@ def optimum_keys(optimum: Optimum, conflict: Sequence[Constraint], seconds: floa
         "bound": _number(optimum.bound),
         "gap": optimum.gap,
         "start": _number(optimum.start),
+        "passed_over": list(optimum.passed_over),
+        "proved_by_start": optimum.proved_by_start,
+        "least_code": optimum.least_code,
         "table_rows": optimum.table_rows,
         "design": next(designs_keys(optimum.design), {}),
         "solver": optimum.solver,
@@ -43,9 +46,12 @@ def optimum_keys(optimum: Optimum, conflict: Sequence[Constraint], seconds: floa
 
 def optimum_text(title: str, optimum: Optimum, conflict: Sequence[Constraint], seconds: float) -> str:
     """Return the answer for a person."""
-    head = f"{title}\n{_sense(optimum)} {optimum.expression}: {_proof(optimum)}\nby {optimum.solver} in {seconds:.3g} s"
+    by = "its start, no solver needed," if optimum.proved_by_start else optimum.solver
+    head = f"{title}\n{_sense(optimum)} {optimum.expression}: {_proof(optimum)}\nby {by} in {seconds:.3g} s"
     if optimum.table_rows is not None:
         head += f", with what is simulated as a table of {optimum.table_rows:,} rows"
+    if optimum.status is SolveStatus.OPTIMAL and not optimum.least_code:
+        head += "\nan equally good design may have less code: time limit"
     if optimum.status is SolveStatus.INFEASIBLE:
         return f"{head}\n\n{why_empty(conflict)}"
     return f"{head}\n\n{design_text(optimum.design)}" if len(optimum.design) else head

@@ -69,7 +69,7 @@ class CpSat:
             return SolveResult(SolveStatus.INFEASIBLE, StopReason.PROVED, none)
         inner = int(solver.response_proto.inner_objective_lower_bound)
         bound = None
-        if objective is not None and (bounds or status != cp_model.UNKNOWN):  # 0 when nothing is proved yet
+        if objective is not None and (bounds or status == cp_model.OPTIMAL):  # else 0, of which nothing is proved
             bound = objective.constant + (-inner if objective.maximise else inner)
         if status == cp_model.UNKNOWN:
             return SolveResult(SolveStatus.UNKNOWN, StopReason.TIME, none, None, bound)

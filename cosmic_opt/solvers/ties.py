@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from typing import NamedTuple
 
 import numpy as np
 
@@ -13,13 +14,20 @@ from cosmic_opt.ir.passes.propagate import propagate
 from cosmic_opt.solvers.base import Codes, Limits, Solver, SolveStatus
 
 
+class Tied(NamedTuple):
+    """A design (one row) and whether it is proved that none of equal value has less code."""
+
+    design: Codes
+    least: bool
+
+
 def least_code(
     solver: Solver, model: LoweredModel, objective: LinearObjective, value: int, design: Codes, *, limits: Limits
-) -> Codes:
+) -> Tied:
     """Return the design of least code whose objective is `value`; `design` (one row) is any such design.
 
     Column by column, in order: the smallest code that some design of that value still has. When the time ends first
-    the columns not yet decided stay as they were found.
+    the columns not yet decided stay as they were found, and the answer says so.
     """
     target = value - objective.constant
     origin = Origin("objective", "objective == value", Where())
@@ -34,12 +42,12 @@ def least_code(
                 continue
             result = solver.solve(trial, limits=limits)
             if result.status is SolveStatus.UNKNOWN:
-                return design
+                return Tied(design, least=False)
             if len(result.codes):
                 design = result.codes
                 break
         tied = _fix(tied, column, int(design[0, column]))
-    return design
+    return Tied(design, least=True)
 
 
 def _fix(model: LoweredModel, column: int, code: int) -> LoweredModel:

@@ -7,17 +7,19 @@ from dataclasses import dataclass
 from fractions import Fraction
 from functools import cache, partial
 from random import Random
+from typing import Any
 
 import numpy as np
 import pytest
 
 from cosmic_opt.analysis import optimise as module
 from cosmic_opt.analysis import simulated_table, starts
-from cosmic_opt.analysis.optimise import Optimum
+from cosmic_opt.analysis.optimise import Optimum, optimise
 from cosmic_opt.analysis.simulated_table import in_ticks
 from cosmic_opt.analysis.simulated_table import simulated_table as build_table
 from cosmic_opt.api import Problem
 from cosmic_opt.errors import EngineDisagreement, LimitError, SpecError
+from cosmic_opt.psa.domain import Value
 from cosmic_opt.psa.evaluate import evaluate
 from cosmic_opt.psa.parameter_set import DesignBatch
 from cosmic_opt.search.score import kernel_columns, simulator_of
@@ -154,36 +156,34 @@ def assert_optimum(optimum: Optimum, best: tuple[int, list[int]] | None) -> None
     assert optimum.design.codes[0].tolist() == code
 
 
-def assert_engines_are_right(seed: int) -> None:
+def cold(problem: Problem, expression: str, **options: Any) -> Optimum:
+    """Leave an engine on its own: nothing to begin with, and so nothing proved before it runs."""
+    return optimise(problem.spec, problem.edits, expression, cold=True, **options)
+
+
+def assert_engines_are_right(seed: int, *, cold: bool) -> None:
+    """With `cold` every engine is on its own: nothing to begin with, and so nothing proved before it runs."""
     for problem, every, (rule, meaning), expression, values, maximise in drawn(seed):
         best = expected(every, meaning(every), values, maximise=maximise)
+        asked = problem.require(rule)
         for engine in ENGINES:
-            ask = partial(problem.require(rule).optimise, expression, maximise=maximise, solver=engine)
+            ask = partial(optimise, asked.spec, asked.edits, expression, maximise=maximise, solver=engine, cold=cold)
             if len(set(np.asarray(values).tolist())) > 1:
-                assert_optimum(ask(), best)
-
-
-def without_starts(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Leave every engine on its own: nothing to begin with, and so nothing proved before it runs."""
-    monkeypatch.setattr(module, "best_start", lambda *_: None)
+                optimum = ask()
+                assert_optimum(optimum, best)
+                assert not cold or (optimum.start, optimum.proved_by_start) == (None, False)
 
 
 @pytest.mark.parametrize("seed", range(8))
-def test_engines_find_what_scoring_every_design_finds(seed: int, monkeypatch: pytest.MonkeyPatch) -> None:
-    if seed % 2:
-        without_starts(monkeypatch)
-    assert_engines_are_right(seed)
+def test_engines_find_what_scoring_every_design_finds(seed: int) -> None:
+    assert_engines_are_right(seed, cold=bool(seed % 2))
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize("block", range(6))
-def test_engines_find_what_scoring_every_design_finds_on_120_more_problems(
-    block: int, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    if block % 2:
-        without_starts(monkeypatch)
+def test_engines_find_what_scoring_every_design_finds_on_120_more_problems(block: int) -> None:
     for seed in range(100 + 10 * block, 110 + 10 * block):
-        assert_engines_are_right(seed)
+        assert_engines_are_right(seed, cold=bool(block % 2))
 
 
 # --- against the Pareto search --------------------------------------------------------------------------------
@@ -308,11 +308,10 @@ def test_more_rows_than_an_engine_takes_are_refused_by_name(solver: str, monkeyp
     backend = module.load_solver(solver)
     monkeypatch.setattr(type(backend), "table_rows", 241)
     assert BANDWIDTHS.optimise("step_time", solver=solver).table_rows == 242, "proved without the engine"
-    without_starts(monkeypatch)
     with pytest.raises(LimitError, match=f"in 242 combinations; up to 241 are read by {solver}"):
-        BANDWIDTHS.optimise("step_time", solver=solver)
+        cold(BANDWIDTHS, "step_time", solver=solver)
     within = BANDWIDTHS.require(f"step_time <= {quantile(score(BANDWIDTHS), 0.9)} ps")
-    assert within.optimise("total_bandwidth", solver=solver).status is SolveStatus.OPTIMAL
+    assert cold(within, "total_bandwidth", solver=solver).status is SolveStatus.OPTIMAL
 
 
 def test_a_step_that_is_the_same_everywhere_is_refused() -> None:
@@ -376,12 +375,32 @@ def test_a_start_that_is_given_is_never_lost() -> None:
     assert optimum.value == optimum.start == best.value
 
 
-def test_starts_that_are_no_members_are_passed_over() -> None:
+def test_starts_that_are_no_members_are_passed_over_each_with_its_reason() -> None:
     problem = BANDWIDTHS.require("bandwidth[0] >= 100 GB/s")
     design = next(problem.sample(1).points())
-    for changes in ({"bandwidth[0]": 50 * 10**9}, {"bandwidth[0]": 51 * 10**9}, {"dp": 32}):
-        optimum = problem.optimise("total_bandwidth", start=[{**design, **changes}, {}])
-        assert (optimum.status, optimum.value) == (SolveStatus.OPTIMAL, 350 * 10**9)
+    others: list[tuple[str, Value, str]] = [
+        ("bandwidth[0]", 50 * 10**9, "it breaks the rule required: bandwidth[0] >= 100 GB/s"),
+        ("dp", 32, "dp = 32 is not free here"),
+    ]
+    start = [{**design, name: value} for name, value, _ in others]
+    optimum = problem.optimise("total_bandwidth", start=[*start, design])
+    assert (optimum.status, optimum.value) == (SolveStatus.OPTIMAL, 350 * 10**9)
+    assert optimum.passed_over == tuple(why for _, _, why in others)
+
+
+@pytest.mark.parametrize("value", [51 * 10**9, float("nan"), None, [1], "wide", -1, 50e9])
+def test_a_start_with_a_value_outside_every_domain_is_no_design(value: Value) -> None:
+    design = next(BANDWIDTHS.sample(1).points())
+    with pytest.raises(SpecError, match=r"not in the domain of 'bandwidth\[0\]'"):
+        BANDWIDTHS.optimise("total_bandwidth", start=[{**design, "bandwidth[0]": value}])
+
+
+def test_a_start_without_a_column_or_with_a_foreign_one_is_no_design() -> None:
+    design = next(BANDWIDTHS.sample(1).points())
+    with pytest.raises(SpecError, match="nothing gives 'dp' a value"):
+        BANDWIDTHS.optimise("total_bandwidth", start=[{}])
+    with pytest.raises(SpecError, match="unknown parameter 'dpp'"):
+        BANDWIDTHS.optimise("total_bandwidth", start=[{**design, "dpp": 1}])
 
 
 @cache
@@ -407,11 +426,10 @@ def test_a_diagram_that_outgrows_memory_leaves_a_run_without_a_sample(
     assert (proved.status, proved.value, proved.start) == (SolveStatus.OPTIMAL, 911_360, None)
 
 
-def test_no_design_in_time_is_an_answer_where_rules_read_whole_columns(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_no_design_in_time_is_an_answer_where_rules_read_whole_columns() -> None:
     """The rule on orders that repeat each other evaluates stacks of columns: there must be a design to look at."""
-    without_starts(monkeypatch)
     problem = Problem.load("calculon/gpt3-175b-h100-1024")
-    optimum = problem.optimise("memory_per_npu", solver="milp", time_limit_s=1e-9)
+    optimum = cold(problem, "memory_per_npu", solver="milp", time_limit_s=1e-9)
     assert (optimum.status, len(optimum.design)) == (SolveStatus.UNKNOWN, 0)
 
 

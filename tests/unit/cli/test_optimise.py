@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
 
 import pytest
@@ -145,18 +146,75 @@ def test_a_start_is_read_from_an_answer_and_is_never_lost(tmp_path: Path) -> Non
 @pytest.mark.parametrize(
     ("design", "rules", "said"),
     [
-        ("{tp: 8, dp: 64}", ("--require", "tp <= 4"), "passed over: it breaks the rule required: tp <= 4"),
+        ("{tp: 8, dp: 64}", ("--require", "tp <= 4"), "; it breaks the rule required: tp <= 4"),
         ("{tp: 8}", ("--fix", "dp=64"), "passed over: it breaks the rule world_size"),
-        (
-            "{bandwidth: [50 GB/s, 50 GB/s, 50 GB/s, 51 GB/s]}",
-            (),
-            "passed over: bandwidth[3] = 51 GB/s is not free here",
-        ),
+        ("{bandwidth: [50 GB/s, 50 GB/s, 50 GB/s, 100 GB/s]}", ("--scope", "workload"), "passed over: bandwidth"),
     ],
 )
 def test_a_start_that_is_not_allowed_is_passed_over_and_said(design: str, rules: tuple[str, ...], said: str) -> None:
-    done = run("optimise", SYSTEM2, "--minimise", "total_bandwidth", *rules, "--start", "-", stdin=design)
+    arguments = ("optimise", SYSTEM2, "--minimise", "10 * tp + dp", *rules, "--start", "-", "--json")
+    done = run(*arguments, stdin=design)
     assert (done.code, said in done.err) == (0, True), done.err
+    (why,) = done.keys["passed_over"]
+    assert f"passed over: {why}" in done.err
+    assert run(*arguments, "--quiet", stdin=design).err == ""
+
+
+def test_a_start_that_breaks_a_rule_on_the_step_is_passed_over_and_said() -> None:
+    done = run("optimise", LLAMA, "--minimise", "dp", "--require", "step_time <= 5 s", "--start", "-", stdin="{tp: 1}")
+    assert done.code in (0, 3)
+    assert "the start is passed over: " in done.err
+
+
+@pytest.mark.parametrize(
+    ("design", "named"),
+    [
+        ('{"dp": NaN}', "'dp'"),
+        ('{"dp": 3}', "'dp'"),
+        ('{"dp": -1}', "'dp'"),
+        ('{"dp": 100000000000000000000000}', "'dp'"),
+        ("{bandwidth: [50 GB/s, 50 GB/s, 50 GB/s, 51 GB/s]}", "'bandwidth[3]'"),
+        ("{multidim: nonsense}", "'multidim'"),
+    ],
+)
+def test_a_start_with_a_value_outside_every_domain_ends_with_two(design: str, named: str) -> None:
+    done = run("optimise", SYSTEM2, "--minimise", "network_cost", "--start", "-", "--quiet", stdin=design)
+    assert (done.code, done.out) == (2, "")
+    assert f"is not in the domain of {named}" in done.err
+    assert "hint: allowed: " in done.err
+
+
+def test_what_the_start_proves_is_not_called_the_work_of_a_solver() -> None:
+    arguments = ("optimise", SYSTEM2, "--minimise", "total_bandwidth", "--solver", "milp")
+    best = run(*arguments, "--json")
+    again = (*arguments, "--start", "-")
+    keys = run(*again, "--json", stdin=best.out).keys
+    assert (keys["proved_by_start"], keys["passed_over"], keys["least_code"]) == (True, [], True)
+    assert "by its start, no solver needed, in " in run(*again, stdin=best.out).out
+    assert "by milp in" in run("optimise", SYSTEM2, "--minimise", "network_cost", "--solver", "milp").out
+
+
+def test_a_tie_that_the_time_limit_leaves_open_is_said() -> None:
+    arguments = ("optimise", SYSTEM2, "--minimise", "total_bandwidth", "--solver", "milp")
+    design = run(*arguments, "--json").keys["design"]
+    assert design["scheduling_policy"] == "lifo"
+    equal = json.dumps({**design, "scheduling_policy": "fifo"})
+    short = (*arguments, "--start", "-", "--time-limit", "1 ns")
+    keys = run(*short, "--json", stdin=equal).keys
+    assert (keys["status"], keys["least_code"], keys["design"]["scheduling_policy"]) == ("optimal", False, "fifo")
+    assert "an equally good design may have less code: time limit" in run(*short, stdin=equal).out
+    assert "less code" not in run(*arguments).out
+
+
+def test_one_condition_counted_is_a_number() -> None:
+    hint = run("optimise", SYSTEM2, "--minimise", "topology[0]").err
+    assert "count(topology[0] == ring)" in hint
+    for sense, value in (("--minimise", 0), ("--maximise", 1)):
+        keys = run("optimise", SYSTEM2, sense, "count(topology[0] == ring)", "--json").keys
+        assert (keys["status"], keys["objective"]["value"]) == ("optimal", value)
+        assert (keys["design"]["topology"][0] == "ring") == bool(value)
+    for condition in ("topology[0] == ring", "all(topology[d] == ring for d in dim)", "tp == 1 or tp == 2"):
+        assert "is a condition, not a number" in run("optimise", SYSTEM2, "--minimise", condition).err
 
 
 @pytest.mark.parametrize(

@@ -79,7 +79,7 @@ def assert_engines_agree(source: Source, text: str, maximise: bool) -> None:
     for engine in ENGINES:
         result = engine.solve(model, objective, limits=NONE)
         assert (result.status, result.value, result.bound) == (SolveStatus.OPTIMAL, best, best), engine.name
-        codes = least_code(engine, model, objective, best, result.codes, limits=NONE)
+        codes, _ = least_code(engine, model, objective, best, result.codes, limits=NONE)
         np.testing.assert_array_equal(codes, first, engine.name)
     if len(designs) <= FEW:
         found = sorted_codes(model, list(Milp().enumerate(model, limits=NONE)))
