@@ -49,6 +49,17 @@ def _symbols() -> dict[str, tuple[Unit, Fraction]]:
 
 
 SYMBOLS = _symbols()
+_WORDS = {
+    "sec": "s",
+    "second": "s",
+    "minute": "min",
+    "hr": "h",
+    "hour": "h",
+    "byte": "B",
+    "dollar": "$",
+    "percent": "%",
+}
+_KNOWN = "known: ps, ns, us, ms, s, min, h; B, KB, MB, GB, TB, GiB, ...; GB/s, Gb/s, ...; TFLOPS, ...; $, %"
 _TEXT = re.compile(r"\s*([+-]?(?:\d[\d_]*)(?:\.\d+)?(?:[eE][+-]?\d+)?)\s*(\S*)\s*")
 
 
@@ -71,12 +82,21 @@ def parse_exact(text: str | int | float, *, where: Where | None = None) -> tuple
         )
     number, symbol = match.groups()
     if symbol not in SYMBOLS:
-        raise SpecError(f"unknown unit {symbol!r} in {text!r}", where=where, hint=nearest(symbol, SYMBOLS))
+        raise SpecError(f"unknown unit {symbol!r} in {text!r}", where=where, hint=_unit_hint(symbol))
     exponent = re.search(r"[eE][+-]?(\d+)$", number)
     if exponent and int(exponent.group(1)) > 60:
         raise SpecError(f"{text!r} is out of range", where=where, hint="exponents go up to 60")
     unit, factor = SYMBOLS[symbol]
     return Fraction(number.replace("_", "")) * factor, unit
+
+
+def _unit_hint(symbol: str) -> str | None:
+    """Return the unit that a symbol may stand for: as a word, or misspelt; else a few of each kind."""
+    word = symbol.lower().rstrip("s") or symbol
+    if word in _WORDS:
+        return f"write {_WORDS[word]!r}"
+    close = nearest(symbol, filter(None, SYMBOLS))
+    return close if close is not None and close.startswith("did") else _KNOWN
 
 
 def parse(text: str | int | float, unit: Unit, *, where: Where | None = None) -> int:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Collection
 from typing import Annotated
 
 import typer
@@ -10,7 +11,7 @@ from cosmic_opt.catalog.job_kinds import INFERENCE, TRAINING, JobKind
 from cosmic_opt.cli.exits import DONE, INFEASIBLE, LIMIT
 from cosmic_opt.cli.options import Request, problem_command
 from cosmic_opt.cli.time_limit import seconds_of
-from cosmic_opt.errors import SpecError, Where
+from cosmic_opt.errors import SpecError, Where, nearest
 from cosmic_opt.feasibility.conflict import first_conflict
 from cosmic_opt.reporting.counts import why_empty
 from cosmic_opt.search.budget import Budget
@@ -38,7 +39,8 @@ def pareto(
 
     budget = Budget(None if time_limit is None else seconds_of(time_limit))
     kind = request.problem.spec.kind
-    others = other_objectives(DEFAULTS[kind.name] if objectives is None else objectives, kind)
+    known = {FIRST, *request.problem.parameter_set.quantities}
+    others = other_objectives(DEFAULTS[kind.name] if objectives is None else objectives, kind, known)
     front = request.problem.pareto(*others, budget=budget)
     text = front_text(request.title, front)
     if front_status(front) == "infeasible":
@@ -47,13 +49,16 @@ def pareto(
     return {"infeasible": INFEASIBLE, "unknown": LIMIT}.get(front_status(front), DONE)
 
 
-def other_objectives(text: str, kind: JobKind = TRAINING) -> list[str]:
+def other_objectives(text: str, kind: JobKind, known: Collection[str]) -> list[str]:
     """Return the one or two quantities beside `step_time`; of a served model, which has several times, every one.
 
     Raises:
-        SpecError: not two or three different names, or `step_time` is not one of them.
+        SpecError: not two or three different names of `known` quantities, or `step_time` is not one of them.
     """
     names = [name.strip() for name in text.split(",")]
+    for name in names:
+        if name and name not in known:
+            raise SpecError(f"unknown quantity {name!r}", where=Where("--objectives"), hint=nearest(name, known))
     if kind is INFERENCE:
         if len(names) not in (2, 3) or len(set(names)) != len(names) or not all(names):
             hint = "write --objectives throughput_per_npu,output_token_time"

@@ -92,6 +92,26 @@ def test_text_that_means_nothing_is_refused(text: str | float, unit: Unit, messa
         assert caught.value.hint.startswith(hint)
 
 
+@pytest.mark.parametrize(
+    ("text", "hint"),
+    [("1 hour", "write 'h'"), ("5 minutes", "write 'min'"), ("3 Seconds", "write 's'"), ("8 bytes", "write 'B'")],
+)
+def test_a_unit_in_words_has_its_symbol_in_the_hint(text: str, hint: str) -> None:
+    with pytest.raises(SpecError) as caught:
+        parse_exact(text)
+    assert caught.value.hint == hint
+
+
+@pytest.mark.parametrize("text", ["3 parsecs", "1 x", "24 ,", "5 __"])
+def test_an_unknown_unit_is_answered_with_units_of_every_kind_and_no_empty_one(text: str) -> None:
+    with pytest.raises(SpecError) as caught:
+        parse_exact(text)
+    hint = str(caught.value.hint)
+    assert hint.startswith("known: ps, ns, us, ms, s, min, h; B, ")
+    shown = hint.removeprefix("known: ").replace(";", ",").split(",")
+    assert {each.strip() for each in shown} - {"..."} <= {symbol for symbol in SYMBOLS if symbol}
+
+
 def test_long_text_is_refused_at_once() -> None:
     started = time.process_time()
     with pytest.raises(SpecError):

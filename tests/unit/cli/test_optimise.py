@@ -53,6 +53,15 @@ def test_no_time_gives_the_start_with_a_bound_and_a_gap() -> None:
 
 
 @pytest.mark.parametrize(
+    "text", ["nan", "inf", "-inf", "abc", "", " ", "1 hour", "5 GB", "0", "-1 s", "1e60", "1e99 s"]
+)
+def test_what_is_no_time_limit_is_answered_with_times(text: str) -> None:
+    done = run("optimise", SYSTEM2, "--minimise", "tp", "--time-limit", text)
+    assert (done.code, done.out) == (2, "")
+    assert "hint: write 60, '90 s', '5 min' or '1 h'" in done.err
+
+
+@pytest.mark.parametrize(
     ("arguments", "message"),
     [
         ((), "nothing to optimise"),

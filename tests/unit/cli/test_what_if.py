@@ -177,3 +177,22 @@ def test_designs_counted_before_rules_on_simulated_times_are_called_so(tmp_path:
     assert [row["before_simulated_rules"] for row in rows] == ["1", "1"]
     none = run("solve", NAME, *SMALL, "--require", "step_time <= 1 ps", "--json").keys
     assert (none["status"], none["feasible_designs"], none["before_simulated_rules"]) == ("infeasible", 0, False)
+
+
+@pytest.mark.parametrize(
+    ("name", "objectives", "said"),
+    [
+        (NAME, "bogus", "unknown quantity 'bogus'"),
+        (NAME, "step_time,network_cots", "did you mean 'network_cost'"),
+        (SERVED, "bogus", "unknown quantity 'bogus'"),
+        (SERVED, "throughput,first_token_tim", "did you mean 'first_token_time'"),
+        (NAME, "step_time", "not step_time and one or two quantities"),
+        (SERVED, "throughput", "not two or three quantities"),
+        (NAME, "step_time,", "not step_time and one or two quantities"),
+        (NAME, "", "not step_time and one or two quantities"),
+    ],
+)
+def test_an_objective_that_is_none_is_named(name: str, objectives: str, said: str) -> None:
+    done = run("pareto", name, "--objectives", objectives)
+    assert (done.code, done.out) == (2, "")
+    assert said in done.err
