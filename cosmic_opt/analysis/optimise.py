@@ -39,7 +39,16 @@ from cosmic_opt.psa.parameter_set import DesignBatch
 from cosmic_opt.psa.parse import error_at, parse_rule
 from cosmic_opt.psa.quantity import SimulatedQuantity
 from cosmic_opt.psa.term import LOGIC, RELATIONS, Apply, Simulated, Term
-from cosmic_opt.solvers.base import Codes, Limits, SolveResult, SolveStatus, StopReason, objective_values, proved_start
+from cosmic_opt.solvers.base import (
+    Codes,
+    Limits,
+    Solver,
+    SolveResult,
+    SolveStatus,
+    StopReason,
+    objective_values,
+    proved_start,
+)
 from cosmic_opt.solvers.registry import choose_solver, load_solver
 from cosmic_opt.solvers.ties import Tied, least_code
 from cosmic_opt.units import Unit
@@ -119,14 +128,7 @@ def optimise(
     if not cold:
         given = question.candidates(np.concatenate([given, codes_of(parameter_set, [instance.baseline])]), seed)
     first = None if model.infeasible else best_start(model, objective, given)
-    limits = Limits(seconds=time_limit_s)
-    proved = None if first is None else proved_start(model, objective, first)
-    if proved is None:
-        question.refuse_above(chosen.table_rows, f"are read by {chosen.name}")
-    result = proved or chosen.solve(model, objective, limits=limits, start=first)
-    tied = Tied(result.codes, least=False)
-    if result.status is SolveStatus.OPTIMAL and result.value is not None:
-        tied = least_code(chosen, model, objective, result.value, result.codes, limits=limits)
+    result, tied, proved_by_start = _solved(question, chosen, first, Limits(seconds=time_limit_s))
     recheck(model, parameter_set, tied.design, chosen.name)
     _recheck_value(model, objective, tied.design, result)
     design = parameter_set.batch(tied.design)
@@ -146,9 +148,26 @@ def optimise(
         first_value,
         None if question.table is None else len(question.table),
         least_code=tied.least,
-        proved_by_start=proved is not None,
+        proved_by_start=proved_by_start,
         passed_over=passed_over,
     )
+
+
+def _solved(question: _Question, solver: Solver, start: Codes | None, limits: Limits) -> tuple[SolveResult, Tied, bool]:
+    """Return the result, its design (of proved ones that of least code), and whether the start alone proved the value.
+
+    Raises:
+        LimitError: the table is too large for the solver, and the start is no proof.
+    """
+    model, objective = question.model, question.objective
+    proved = None if start is None else proved_start(model, objective, start)
+    if proved is None:
+        question.refuse_above(solver.table_rows, f"are read by {solver.name}")
+    result = proved or solver.solve(model, objective, limits=limits, start=start)
+    tied = Tied(result.codes, least=False)
+    if result.status is SolveStatus.OPTIMAL and result.value is not None:
+        tied = least_code(solver, model, objective, result.value, result.codes, limits=limits)
+    return result, tied, proved is not None
 
 
 def _given(
