@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from random import Random
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -325,3 +326,32 @@ def test_a_start_changes_no_proved_value(solver: Solver) -> None:
         lambda: solver.solve(model_of((3, 3), rule), OBJECTIVE, limits=Limits(), start=design(2, 1)),
     ]
     assert [(r().status, r().value, r().codes.tolist()) for r in results] == [(SolveStatus.OPTIMAL, 17, [[1, 2]])] * 2
+
+
+@pytest.mark.parametrize(("told", "bound"), [((), None), ((-7.0,), -7)])
+def test_cp_sat_without_a_word_on_its_bound_is_not_believed_to_have_one(
+    monkeypatch: pytest.MonkeyPatch, told: tuple[float, ...], bound: int | None
+) -> None:
+    """The field of the bound holds 0, a wrong bound of most sums, also where nothing has been proved."""
+    model, objective = knapsack()
+    inner = 0 if not told else int(told[0])
+
+    class Silent:
+        best_bound_callback: Callable[[float], None]
+        response_proto = SimpleNamespace(inner_objective_lower_bound=inner)
+
+        def solve(self, cp: object) -> int:
+            for number in told:
+                self.best_bound_callback(number)
+            return int(cp_sat.cp_model.FEASIBLE)
+
+        def stop_search(self) -> None:
+            raise AssertionError
+
+        def value(self, variable: object) -> int:
+            return 0
+
+    monkeypatch.setattr(cp_sat, "_solver", lambda limits: Silent())
+    result = cp_sat.CpSat._solve(model, objective, Limits(), None)
+    assert (result.status, result.value) == (SolveStatus.FEASIBLE, 0)
+    assert result.bound == (None if bound is None else -bound)
