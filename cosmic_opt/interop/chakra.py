@@ -92,7 +92,7 @@ def read_trace(path: Path | str) -> tuple[Operation, ...]:
 
 def read_operations(stream: BinaryIO, name: str) -> tuple[Operation, ...]:
     """Return the operations of an open trace; errors call it `name`."""
-    operations = dict[int, Operation]()
+    operations, offsets = dict[int, Operation](), list[int]()
     offset, dependencies = -1, 0
     for index, (offset, body) in enumerate(wire.messages(stream, name)):
         try:
@@ -105,13 +105,14 @@ def read_operations(stream: BinaryIO, name: str) -> tuple[Operation, ...]:
         except WireError as error:
             raise wire.refused(name, error, offset) from error
         operations[operation.id] = operation
+        offsets.append(offset)
         dependencies += len(operation.dependencies)
         if len(operations) > MOST_OPERATIONS or dependencies > MOST_DEPENDENCIES:
             hint = f"at most {MOST_OPERATIONS:,} operations with {MOST_DEPENDENCIES:,} dependencies"
             raise LimitError("the trace is too large", where=Where(file=name, key=f"byte {offset}"), hint=hint)
     if offset < 0:
         raise wire.refused(name, WireError("the file is empty", 0))
-    _check_dependencies(operations, name)
+    _check_dependencies(operations, offsets, name)
     return tuple(operations.values())
 
 
@@ -122,13 +123,14 @@ def _check_metadata(body: bytes) -> None:
             raise WireError("the first message is not Chakra's GlobalMetadata", 0)
 
 
-def _check_dependencies(operations: dict[int, Operation], name: str) -> None:
-    for operation in operations.values():
+def _check_dependencies(operations: dict[int, Operation], offsets: list[int], name: str) -> None:
+    """Refuse an operation that waits for one that is not there; `offsets` are where their messages begin."""
+    for operation, offset in zip(operations.values(), offsets, strict=True):
         for needed in operation.dependencies:
             if needed not in operations:
                 raise SpecError(
                     f"operation {operation.id} depends on {needed}, which the trace does not have",
-                    where=Where(file=name),
+                    where=Where(file=name, key=f"byte {offset}"),
                     hint="write the whole trace",
                 )
 
