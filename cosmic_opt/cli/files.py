@@ -21,11 +21,11 @@ def check_target(path: Path, suffixes: Iterable[str], *, force: bool, where: Whe
     Raises:
         SpecError: an unknown suffix, no such folder, a folder, or an existing file without `force`.
     """
-    if path.suffix not in suffixes:
-        raise SpecError(f"{path.name!r} has no known format", where=where, hint=f"name it {' or '.join(suffixes)}")
     try:
         if path.is_dir():
             raise SpecError(f"{str(path)!r} is a folder", where=where, hint="name a file in it")
+        if path.suffix not in suffixes:
+            raise SpecError(f"{path.name!r} has no known format", where=where, hint=f"name it {' or '.join(suffixes)}")
         if path.exists() and not force:
             raise SpecError(f"{str(path)!r} exists", where=where, hint="give another name, or --force to replace it")
         if not path.parent.is_dir():
@@ -64,18 +64,20 @@ def require_file(path: Path, option: str) -> None:
     """Refuse a path that is no file, naming the nearest file beside it.
 
     Raises:
-        SpecError: no such file, or a folder.
+        SpecError: no such file, a folder, or a device or pipe.
     """
     where, hint = Where(option), "name an existing file"
     try:
         if path.is_file():
             return
-        folder = path.is_dir()
+        there, folder = path.exists(), path.is_dir()
         beside = [other.name for other in path.parent.iterdir()] if path.parent.is_dir() else []
     except (OSError, ValueError) as error:
         raise SpecError(f"{str(path)!r} cannot be read: {error}", where=where, hint=hint) from None
     if folder:
         raise SpecError(f"{str(path)!r} is a folder, not a file", where=where, hint=hint)
+    if there:
+        raise SpecError(f"{str(path)!r} is not a regular file", where=where, hint=hint)
     close = get_close_matches(path.name, beside, n=1)
     raise SpecError(
         f"there is no file {str(path)!r}", where=where, hint=f"did you mean {close[0]!r}?" if close else hint

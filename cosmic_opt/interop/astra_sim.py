@@ -24,6 +24,8 @@ MULTIDIM = {"baseline": "baseline", "localBWAware": "blueconnect"}
 COLLECTIVES = ("all_reduce", "all_gather", "reduce_scatter", "all_to_all")
 POLICIES = ("LIFO", "FIFO", "EXPLICIT")
 
+LARGEST_INT = 2**31 - 1
+"""Of a whole number in a system file."""
 REQUIRED = ("preferred-dataset-splits", "collective-optimization")
 IMPLEMENTATIONS = {collective: f"{collective.replace('_', '-')}-implementation" for collective in COLLECTIVES}
 READ = ("scheduling-policy", "endpoint-delay", "active-chunks-per-dimension", "local-mem-bw", "peak-perf")
@@ -95,8 +97,8 @@ def read_network(path: Path | str) -> NetworkFile:
     Raises:
         SpecError: an unknown or missing key, or lists of different length.
     """
-    root = read_yaml(read_text(Path(path)), str(path))
     keys = ("topology", "npus_count", "bandwidth", "latency")
+    root = read_yaml(read_text(Path(path)), str(path), if_empty=f"write ASTRA-sim's network: {', '.join(keys)}")
     entries = root.fields(required=keys)
     columns = [entries[key].items() for key in keys]
     if not columns[0] or len({len(column) for column in columns}) > 1:
@@ -134,10 +136,14 @@ def read_system(path: Path | str) -> SystemFile:
     roofline = _optional(entries, "roofline-enabled", 0, lambda entry: entry.integer(low=0, high=1))
     return SystemFile(
         algorithms=algorithms,
-        chunks=entries["preferred-dataset-splits"].integer(low=1, high=2**31 - 1),
-        active_chunks=_optional(entries, "active-chunks-per-dimension", 1, lambda entry: entry.integer(low=1)),
+        chunks=entries["preferred-dataset-splits"].integer(low=1, high=LARGEST_INT),
+        active_chunks=_optional(
+            entries, "active-chunks-per-dimension", 1, lambda entry: entry.integer(low=1, high=LARGEST_INT)
+        ),
         multidim=_translate(entries["collective-optimization"], MULTIDIM),
-        endpoint_delay_ns=_optional(entries, "endpoint-delay", 10, lambda entry: entry.integer(low=0)),
+        endpoint_delay_ns=_optional(
+            entries, "endpoint-delay", 10, lambda entry: entry.integer(low=0, high=LARGEST_INT)
+        ),
         memory_gb_per_s=_optional(entries, "local-mem-bw", 0.0, _number),
         peak_tflops=_optional(entries, "peak-perf", 0.0, _number) if roofline else None,
     )

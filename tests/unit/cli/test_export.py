@@ -101,3 +101,22 @@ def test_files_that_are_not_there_are_refused(tmp_path: Path, name: str) -> None
         *("--astra-sim-system", "s.json", "--out", str(tmp_path / "o.yaml")),
     )
     assert done.code == 2
+
+
+def test_a_device_is_no_regular_file() -> None:
+    done = run("import", "--astra-sim-network", "/dev/null", "--astra-sim-system", "s.json", "--out", "o.yaml")
+    assert (done.code, done.out) == (2, "")
+    assert "'/dev/null' is not a regular file" in done.err
+    assert "did you mean" not in done.err
+
+
+@pytest.mark.parametrize("out", [".", "..", "/"])
+def test_a_folder_as_a_target_is_called_one(tmp_path: Path, out: str) -> None:
+    run("export", instance(tmp_path), "--to", str(tmp_path / "run"))
+    files = (
+        *("--astra-sim-network", str(tmp_path / "run" / "network.yml")),
+        *("--astra-sim-system", str(tmp_path / "run" / "system.json")),
+    )
+    done = run("import", *files, "--out", out)
+    assert done.code == 2
+    assert "is a folder" in done.err

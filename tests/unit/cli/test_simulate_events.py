@@ -54,6 +54,7 @@ def test_a_timeline_is_written_whole_and_replaced_only_on_demand(tmp_path: Path)
         (("--engine", "event"), "did you mean"),
         (("--timeline", "step.json"), "needs the event simulator"),
         ((*EVENTS, "--timeline", "step.txt"), "no known format"),
+        ((*EVENTS, "--timeline", "."), "is a folder"),
         ((*EVENTS, "--timeline", "no/such/step.json"), "no folder"),
     ],
 )

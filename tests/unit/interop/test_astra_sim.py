@@ -147,3 +147,18 @@ def test_a_file_that_is_not_there_is_refused(tmp_path: Path) -> None:
 def test_communicator_groups_keep_their_order(tmp_path: Path) -> None:
     path = written(tmp_path, "groups.json", {"1": [3, 1], "2": [0]})
     assert read_communicator_groups(path, 4) == {"1": (3, 1), "2": (0,)}
+
+
+def test_an_empty_network_file_is_told_what_a_network_has(tmp_path: Path) -> None:
+    (tmp_path / "net.yml").write_text("")
+    with pytest.raises(SpecError, match="the file is empty") as caught:
+        read_network(tmp_path / "net.yml")
+    assert "npus_count" in str(caught.value.hint)
+    assert "cosmic-opt/instance" not in str(caught.value)
+
+
+@pytest.mark.parametrize("key", ["active-chunks-per-dimension", "endpoint-delay", "preferred-dataset-splits"])
+def test_numbers_beyond_any_run_are_refused(tmp_path: Path, key: str) -> None:
+    (tmp_path / "sys.json").write_text(json.dumps(SYSTEM | {key: 10**30}))
+    with pytest.raises(SpecError, match=key):
+        read_system(tmp_path / "sys.json")
