@@ -56,7 +56,7 @@ def astra_sim_score(
     with TemporaryDirectory(prefix="cosmic-opt-") as folder:
         place = Path(folder, "run")
         done = export_astra_sim(run, place, next(designs_keys(batch)))
-        measured = astra_sim_time_ns(binary, place, done.npus, limit_s=limit_s)
+        measured = astra_sim_time_ns(binary, place, done.npus, limit_s=limit_s, is_kept=False)
     return AstraSimScore(
         astra_sim_ns=measured,
         expected_ns=done.time_ns,

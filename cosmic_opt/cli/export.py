@@ -17,6 +17,7 @@ from cosmic_opt.interop.astra_sim_binary import astra_sim_time_ns, configured_bi
 from cosmic_opt.interop.export import Exported, astra_sim_run, export_astra_sim
 from cosmic_opt.interop.export_readme import COMMAND
 from cosmic_opt.psa.parameter_set import DesignBatch
+from cosmic_opt.reporting.astra_sim_scores import agrees, disagreement
 from cosmic_opt.reporting.designs import design_text, designs_keys
 from cosmic_opt.reporting.rules import rule_keys, rules_text
 from cosmic_opt.units import Unit, show, show_seconds
@@ -52,7 +53,8 @@ def export(
         return INFEASIBLE
     done = FORMATS[format_](problem, batch, to)
     measured = None if binary is None else astra_sim_time_ns(binary, to, done.npus)
-    keys |= {"folder": str(to), **_keys(done), "astra_sim_time_ns": measured, "violations": []}
+    times = {"astra_sim_time_ns": measured, "agrees": agrees(measured, done.time_ns)}
+    keys |= {"folder": str(to), **_keys(done), **times, "violations": []}
     request.output.result("export", keys, f"{request.title}\n\n{_text(done, to, measured)}")
     return DONE
 
@@ -85,6 +87,7 @@ def _text(done: Exported, folder: Path, measured_ns: int | None) -> str:
         f"{show(done.trace_bytes, Unit.BYTES)}, {done.groups:,} communicator groups",
         f"ASTRA-sim will report: {expected}",
         *([] if measured_ns is None else [f"ASTRA-sim reports: {measured_ns:,} ns"]),
+        *disagreement(measured_ns, done.time_ns),
         "run there:",
         "  " + " \\\n    ".join(COMMAND),
         *(["what it does not express (README.md has the rest):"] if done.notes else []),

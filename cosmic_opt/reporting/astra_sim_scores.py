@@ -25,12 +25,28 @@ class AstraSimScore:
     notes: Sequence[str]
 
 
+def agrees(reported_ns: int | None, expected_ns: int | None) -> bool | None:
+    """Return whether ASTRA-sim reports what a replay of its traces expects, as it should; None without one of them."""
+    return None if reported_ns is None or expected_ns is None else reported_ns == expected_ns
+
+
+def disagreement(reported_ns: int | None, expected_ns: int | None) -> list[str]:
+    """Return the lines that warn of a difference."""
+    if agrees(reported_ns, expected_ns) is not False:
+        return []
+    return [
+        f"warning: ASTRA-sim reports {reported_ns:,} ns, a replay of the same traces {expected_ns:,} ns; they should",
+        "  be equal: is this its congestion-unaware binary, in the version that docs/astra-sim.md names?",
+    ]
+
+
 def astra_sim_keys(score: AstraSimScore) -> dict[str, object]:
     """Return the key `astra_sim` of `simulate --json`."""
     return {
         "astra_sim": {
             "time_ns": score.astra_sim_ns,
             "expected_ns": score.expected_ns,
+            "agrees": agrees(score.astra_sim_ns, score.expected_ns),
             "analytical_ns": score.analytical_ns,
             "events_ns": score.events_ns,
             "notes": list(score.notes),
@@ -53,6 +69,7 @@ def astra_sim_text(score: AstraSimScore) -> str:
         for name, ns in named
     ]
     lines = [table(("step", "time", "ns", "over events"), rows, right=(1, 2, 3))]
+    lines += disagreement(score.astra_sim_ns, score.expected_ns)
     if score.notes:
         lines += ["", "what ASTRA-sim does not express of this design:", *(f"  {note}" for note in score.notes)]
     return "\n".join(lines)

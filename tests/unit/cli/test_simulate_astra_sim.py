@@ -37,6 +37,21 @@ def test_the_text_has_a_line_of_each_and_no_file_is_kept(tmp_path: Path, monkeyp
     assert list((tmp_path / "temporary").iterdir()) == []
 
 
+def test_a_time_that_the_replay_does_not_expect_is_warned_of(tmp_path: Path) -> None:
+    expected = run("export", problem(tmp_path).source, "--to", str(tmp_path / "run"), "--json").keys["time_ns"]
+    for reported in (expected, expected + 1):
+        lines = [line.replace("115", str(reported)) for line in finishing(16)]
+        options = ("--astra-sim", str(program(tmp_path, *lines)))
+        assert ("warning: ASTRA-sim reports" in simulate(tmp_path, *options).out) == (reported != expected)
+        assert simulate(tmp_path, *options, "--json").keys["astra_sim"]["agrees"] == (reported == expected)
+
+
+def test_an_error_names_no_file_that_is_gone(tmp_path: Path) -> None:
+    done = simulate(tmp_path, "--astra-sim", str(program(tmp_path, "exit 3")))
+    assert "export --to" in done.err
+    assert "cosmic-opt-" not in done.err
+
+
 def test_the_environment_names_the_program_where_no_option_does(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

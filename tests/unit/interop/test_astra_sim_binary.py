@@ -72,6 +72,40 @@ def test_output_that_is_no_text_or_very_long_does_no_harm(tmp_path: Path) -> Non
     assert astra_sim_time_ns(binary, tmp_path, 1) == 100
 
 
+def failure(folder: Path, *lines: str, is_kept: bool = True) -> SpecError:
+    with pytest.raises(SpecError) as caught:
+        astra_sim_time_ns(program(folder, *lines), folder, 1, is_kept=is_kept)
+    return caught.value
+
+
+def test_characters_that_act_on_a_terminal_are_escaped_and_runs_of_them_counted(tmp_path: Path) -> None:
+    assert failure(tmp_path, "head -c 100 /dev/zero").message.endswith(r": \x00 (100 times)")
+    message = failure(tmp_path, "head -c 3000000 /dev/zero", r"printf '\033[31mred\377\007\n'", "kill -9 $$").message
+    assert all(each.isprintable() for each in message)
+    assert r"\x1b[31mred\xff\x07" in message
+    assert "ended by signal 9" in message
+    assert len(message) < 500
+
+
+def test_the_end_of_the_output_begins_with_a_line(tmp_path: Path) -> None:
+    lines = [f"echo 'line {number} of many'" for number in range(100)]
+    message = failure(tmp_path, *lines).message
+    assert message.split("): ")[1].startswith("line ")
+    assert message.endswith("line 99 of many")
+    assert "): ...x (300 times)" in failure(tmp_path, "printf 'x%.0s' $(seq 2000)").message
+
+
+def test_a_report_that_crosses_what_is_read_at_a_time_counts(tmp_path: Path) -> None:
+    assert astra_sim_time_ns(program(tmp_path, "head -c 65520 /dev/zero", *finishing(1)), tmp_path, 1) == 100
+
+
+def test_a_run_that_is_not_kept_is_not_named(tmp_path: Path) -> None:
+    kept, gone = failure(tmp_path, "true"), failure(tmp_path, "true", is_kept=False)
+    assert (str(kept.where), str(gone.where)) == (str(tmp_path), str(tmp_path / "astra"))
+    assert "README" in str(kept.hint)
+    assert "export --to" in str(gone.hint)
+
+
 @pytest.mark.parametrize("named", ["", "nowhere", ".", "x" * 5000])
 def test_without_a_program_the_variable_is_named(named: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv(VARIABLE, named)
@@ -83,8 +117,18 @@ def test_export_reports_both_times(tmp_path: Path, monkeypatch: pytest.MonkeyPat
     monkeypatch.setenv(VARIABLE, str(program(tmp_path, *finishing(16))))
     done = run("export", problem(tmp_path).source, "--to", str(tmp_path / "run"), "--run", "--json")
     assert done.code == 0, done.err
-    assert done.keys["astra_sim_time_ns"] == 115
+    assert (done.keys["astra_sim_time_ns"], done.keys["agrees"]) == (115, False)
     assert done.keys["time_ns"] > 0
+
+
+def test_export_warns_where_both_times_differ(tmp_path: Path) -> None:
+    plain = run("export", problem(tmp_path).source, "--to", str(tmp_path / "plain"), "--json").keys
+    assert plain["agrees"] is None
+    for reported in (plain["time_ns"], plain["time_ns"] + 1):
+        lines = [line.replace("115", str(reported)) for line in finishing(16)]
+        binary = str(program(tmp_path, *lines))
+        done = run("export", problem(tmp_path).source, "--to", str(tmp_path / str(reported)), "--astra-sim", binary)
+        assert ("they should" in done.out) == (reported != plain["time_ns"])
 
 
 def test_export_asks_for_the_program_before_it_writes(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
