@@ -11,9 +11,9 @@ from cosmic_opt.catalog.bind import BoundInstance
 from cosmic_opt.psa.domain import Value
 from cosmic_opt.psa.parameter_set import Constraint, DesignBatch
 from cosmic_opt.search.limits import step_limit
-from cosmic_opt.search.score import analytical_of, simulator_of
+from cosmic_opt.search.score import Simulator, analytical_of, simulator_of
 from cosmic_opt.search.simulate import Report, report
-from cosmic_opt.simulation.analytical.simulator import AnalyticalSimulator, Evaluation
+from cosmic_opt.simulation.analytical.simulator import Evaluation
 from cosmic_opt.simulation.events.simulator import EventSimulator
 from cosmic_opt.simulation.events.step import EventStep
 from cosmic_opt.simulation.events.timeline import timeline
@@ -49,13 +49,17 @@ class EventReport:
     trace: dict[str, object] | None
 
 
-def event_simulator_of(instance: BoundInstance, analytical: AnalyticalSimulator) -> EventSimulator:
-    """Return the event simulator of a bound instance, on its analytical simulator."""
+def event_simulator_of(instance: BoundInstance, analytical: Simulator) -> EventSimulator:
+    """Return the event simulator of a bound instance, on its analytical simulator.
+
+    Raises:
+        SpecError: the instance names a software stack or an engine, so there are no events.
+    """
     parameter_set = instance.parameter_set
     columns = parameter_set.columns
     constants: dict[str, Value] = dict(parameter_set.data)
     constants |= {column.name: column.values[0] for column in columns if len(column.values) == 1}
-    return EventSimulator(analytical, {**instance.job, **constants})
+    return EventSimulator(analytical_of(analytical), {**instance.job, **constants})
 
 
 def event_report(instance: BoundInstance, design: DesignBatch, *, with_trace: bool = False) -> EventReport:

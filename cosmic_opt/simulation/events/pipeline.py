@@ -79,12 +79,9 @@ def run_pipeline(
                     break
                 begin = max(begin, clock[stage])
                 piece = order.piece[index]
-                if goes:
-                    ticks = forward[stage, piece]
-                elif index == passes - 1:
+                ticks = forward[stage, piece] if goes else backward[stage, backward.shape[1] - 1 - piece]
+                if not goes and index == passes - 1:
                     ticks = last[stage]
-                else:
-                    ticks = backward[stage, backward.shape[1] - 1 - piece]
                 begins[stage, way, index], ends[stage, way, index] = begin, begin + ticks
                 clock[stage] = begin + ticks
                 done[stage, way] += 1

@@ -43,8 +43,7 @@ class EventSimulator:
         """Simulate the step of one design: a value for every column of the problem, in base units.
 
         Raises:
-            SpecError: a value is missing or outside the domains, stages are interleaved, or something is
-                offloaded.
+            SpecError: a value is missing or outside the domains, or something is offloaded.
             InfeasibleError: the degrees do not fill the network, or an algorithm does not exist there.
             LimitError: the step takes longer than 13 days.
         """
