@@ -9,6 +9,8 @@ from cosmic_opt.reporting.numbers import compress, count_text, exact
 if TYPE_CHECKING:  # loads the simulator, and with it numba
     from cosmic_opt.analysis.dead_knobs import DeadKnobs, EquivalentCount
 
+WITHOUT_EFFECT = "without effect on the objective wherever the rules leave a choice"
+
 
 def dead_keys(knobs: DeadKnobs) -> dict[str, object]:
     """Return `inert`, the knobs proved without effect, and `undecided`, those of which nothing is proved."""
@@ -16,12 +18,15 @@ def dead_keys(knobs: DeadKnobs) -> dict[str, object]:
 
 
 def dead_text(knobs: DeadKnobs) -> str:
-    """Return a line for each of the two kinds that has a member; "" when neither has."""
+    """Return a line for each of the two kinds that has a member; "" when neither has.
+
+    What has no effect on the objective may still decide what is feasible: offloading makes room in memory.
+    """
     lines = []
     if knobs.dead:
-        lines.append(f"free, but without effect in this problem: {compress(knobs.dead)}")
+        lines.append(f"free, but {WITHOUT_EFFECT}: {compress(knobs.dead)}")
     if knobs.undecided:
-        lines.append(f"perhaps without effect (not proved): {compress(knobs.undecided)}")
+        lines.append(f"perhaps {WITHOUT_EFFECT} (not proved): {compress(knobs.undecided)}")
     return "\n".join(lines)
 
 

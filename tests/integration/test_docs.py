@@ -46,6 +46,13 @@ def test_the_readme_shows_the_output_of_the_main_job() -> None:
     assert any("proved optimal" in shown.output for shown in shown_in("../README.md"))
 
 
+def test_the_readme_calls_the_guide_of_questions_as_it_calls_itself() -> None:
+    title = (DOCS / "guide" / "questions.md").read_text(encoding="utf-8").splitlines()[0]
+    assert f"[{' '.join(title.removeprefix('# ').split()[:2]).lower()}](docs/guide/questions.md)" in (
+        DOCS / ".." / "README.md"
+    ).read_text(encoding="utf-8")
+
+
 def test_the_python_of_the_readme_runs(capsys: pytest.CaptureFixture[str]) -> None:
     (program,) = blocks("../README.md", "python")
     exec(program, {})
