@@ -19,6 +19,7 @@ from cosmic_opt.simulation.collective.astra_sim import AstraCase, run_case
 from cosmic_opt.simulation.collective.astra_sim.algorithms import (
     Costs,
     halving_doubling_finish,
+    halving_doubling_messages,
     ring_finish,
 )
 from cosmic_opt.simulation.collective.astra_sim.direct import direct_finish
@@ -405,3 +406,9 @@ def test_options_reach_the_case() -> None:
     assert result.npus == 4
     assert result.chunks == 4
     assert result.first_npu_time_ticks <= result.time_ticks
+
+
+def test_halving_doubling_doubles_from_its_floored_smallest_size() -> None:
+    """By hand, as HalvingDoubling.cc: 1,007 bytes are 503, 251, 125, 62; doubled from 62."""
+    sends = halving_doubling_messages("all_reduce", 8, 1007)
+    assert sends == [(1, 503), (2, 251), (4, 125), (4, 124), (2, 248), (1, 496)]

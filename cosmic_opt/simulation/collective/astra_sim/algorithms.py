@@ -75,7 +75,11 @@ def halving_doubling_finish(collective: str, edges: Edges, data_bytes: int, cost
 
 
 def halving_doubling_messages(collective: str, count: int, data_bytes: int) -> list[tuple[int, int]]:
-    """Return (offset, bytes) of each send. Sizes are halved and doubled in whole bytes, rounding down."""
+    """Return (offset, bytes) of each send. Sizes are halved and doubled in whole bytes, rounding down.
+
+    An all-reduce halves once more than it sends, and doubles from there, so that what was rounded off stays off: its
+    way up is not quite the mirror of its way down (HalvingDoubling.cc, process_max_count).
+    """
     levels = count.bit_length() - 1
     if collective == "all_gather":
         return [(count >> (level + 1), data_bytes << level) for level in range(levels)]
