@@ -25,7 +25,7 @@ from cosmic_opt.psa.expr import Aggregate, Name, Number, Operation, Syntax, chil
 from cosmic_opt.psa.parameter_set import Constraint, ParameterSet
 from cosmic_opt.psa.parse import parse_rule
 from cosmic_opt.solvers.base import Limits
-from cosmic_opt.workloads.serving_quantities import POOLS, knob_name
+from cosmic_opt.workloads.serving_quantities import MOST_BYTES, POOLS, knob_name
 
 GROWING: Mapping[str, frozenset[str]] = {
     "memory_capacity": frozenset(
@@ -60,7 +60,9 @@ class HiddenDatum:
     def farthest(self) -> int:
         """The value that helps most, of those that a number may be changed to."""
         datum, most = SYSTEM[self.name], MOST_CHANGE * self.value
-        return min(datum.high, self.value + most) if UP in self.ways else max(datum.low, self.value - most)
+        if DOWN in self.ways:
+            return max(datum.low, self.value - most)
+        return max(self.value, min(datum.high, self.value + most, int(MOST_BYTES) // 2))
 
 
 def hidden_data(parameter_set: ParameterSet, names: Collection[str]) -> list[HiddenDatum]:
@@ -128,7 +130,7 @@ def least_change(spec: InstanceSpec, edits: Edits, datum: HiddenDatum, limits: L
     if datum.ways == BOTH:
         raise LimitError(f"{datum.name} helps some rules as it grows, and others as it shrinks")
     without, having = datum.value, datum.farthest
-    if not _designs(spec, datum.at(edits, having)).size:
+    if having == without or not _designs(spec, datum.at(edits, having)).size:
         return None
     while abs(having - without) > 1:
         if limits.out_of_time():

@@ -72,6 +72,13 @@ def test_a_number_that_may_help_in_both_ways_is_not_offered_and_nothing_is_prove
     assert "proved: nothing" not in explanation_text("", explanation, None)
 
 
+@pytest.mark.parametrize("memory", ["80 GB", "1 PB", "500 PB"])
+def test_where_no_memory_helps_the_cheapest_other_change_is_proved(memory: str) -> None:
+    ways = SERVING.set(memory_capacity=memory).require("tp == 3").explain().repairs
+    assert [way.relaxation.cost for way in ways] == [Fraction(1, 3), 10]
+    assert ways[0].relaxation.proved
+
+
 def test_a_number_inside_an_expression_is_found_to_the_byte() -> None:
     problem = SERVING.require("2 * memory_per_npu <= memory_capacity - 1 GB")
     new = number_of(first(problem.set(memory_capacity="15 GB").explain()))
