@@ -10,6 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from cosmic_opt.errors import LimitError, SpecError, nearest
+from cosmic_opt.simulation.events.chunking import check_played
 
 IntArray = NDArray[np.int64]
 
@@ -115,8 +116,9 @@ class Program:
         """Return the program as the kernel reads it, which divides a tick in `parts`.
 
         Raises:
-            LimitError: its work adds up to more than MAX_TICKS parts.
+            LimitError: its work adds up to more than MAX_TICKS parts, or a call has too many chunks (`check_played`).
         """
+        check_played(max((call.chunks for call in self.calls), default=1))
         routes = [route for call in self.calls for route in call.routes]
         firsts = np.cumsum([0, *(len(call.routes) for call in self.calls)])
         ops = self.ops

@@ -13,6 +13,7 @@ from cosmic_opt.simulation.collective import simulate_collective
 from cosmic_opt.simulation.events import Group, schedule_collective
 from cosmic_opt.simulation.events.chunking import MOST_PLAYED
 from cosmic_opt.simulation.events.collective import themis_call
+from cosmic_opt.simulation.events.program import Call, Program, Visit
 from cosmic_opt.system.network import Dimension, Network
 from cosmic_opt.units import TICKS_PER_SECOND
 
@@ -79,6 +80,7 @@ def test_more_chunks_than_events_play_in_seconds_are_refused() -> None:
         lambda: simulate_collective(RING, "all_reduce", ["ring"], size, multidim="themis", chunks=MOST_PLAYED + 1),
         lambda: schedule_collective(group, "all_reduce", size, chunks=MOST_PLAYED + 1),
         lambda: themis_call(group, "all_reduce", Fraction(size), MOST_PLAYED + 1, "fifo"),
+        lambda: Program(1, (Call(((Visit(0, 5, 0),),), MOST_PLAYED + 1),), ()).arrays(),
     ):
         with pytest.raises(LimitError, match="100,001 chunks are too many"):
             call()
