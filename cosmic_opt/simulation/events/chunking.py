@@ -10,7 +10,7 @@ from cosmic_opt.errors import LimitError, SpecError
 from cosmic_opt.units import TICKS_PER_SECOND, Unit, show
 
 MOST_PLAYED = 100_000
-"""Chunks of one collective that are played by events: 25 to 70 us each on one core of a server."""
+"""Chunks of one collective that are played by events: 25 to 100 us each on one core of a server."""
 TICKS_PER_NS = TICKS_PER_SECOND // 10**9
 DRIFT_PER_CENT = 1
 """A phase of a chunk is rounded once to a tick. All roundings together may be this part of the time, or 1 ns."""
