@@ -102,6 +102,8 @@ def order_repeats(dimensions: int) -> Quantity:
 
 def _order_repeats(numbers: Values, orders: Values) -> IntArray:
     """Return 1 for each design whose order is not canonical; equal degrees and shapes are placed once."""
+    if not len(orders):
+        return np.zeros(0, dtype=np.int64)
     cases, case = np.unique(numbers.astype(np.int64), axis=1, return_inverse=True)
     repeated = np.concatenate(
         [

@@ -110,3 +110,9 @@ def test_the_quantity_counts_each_row_by_its_own_order() -> None:
     columns = {"tp": [4, 4], "sp": [1, 1], "dp": [1, 1], "pp": [1, 1], "npus_per_dim[0]": [4, 4]}
     rows = {name: np.array(values) for name, values in columns.items()} | {"order": np.array([ORDERS[0], ORDERS[1]])}
     assert term.evaluate(rows).tolist() == [0, 1]
+
+
+def test_no_designs_have_no_orders_to_count() -> None:
+    (term,) = order_repeats(1).terms
+    nothing = {name: np.zeros(0, dtype="<U11" if name == "order" else np.int64) for name in term.names}
+    assert term.evaluate(nothing).shape == (0,)
