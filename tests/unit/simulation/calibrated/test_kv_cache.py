@@ -9,7 +9,6 @@ import pytest
 
 from cosmic_opt.simulation.calibrated.serving_job import ServingDesigns
 from cosmic_opt.workloads.kv_cache import (
-    BINARY_GB,
     cache_bytes_per_token,
     cache_capacity_bytes,
     read_bytes_per_token,
@@ -70,7 +69,7 @@ def test_experts_are_split_over_tp_and_ep() -> None:
 def test_the_share_is_of_the_whole_memory_or_of_what_is_free() -> None:
     setup = server()
     weights = weight_bytes(setup, ONE)
-    installed = 80e9 * BINARY_GB
+    installed = setup.device.installed_bytes
     assert cache_capacity_bytes(setup, ONE) == pytest.approx(0.9 * installed - 1e9 - weights)
     other = server(engine="tensorrt-llm")
     assert cache_capacity_bytes(other, ONE) == pytest.approx(0.9 * (installed - 4e9 - weights))
