@@ -6,7 +6,7 @@ and the solvers read the table.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from fractions import Fraction
 
@@ -101,7 +101,7 @@ def optimise(
     maximise: bool = False,
     solver: str | None = None,
     time_limit_s: float | None = None,
-    start: Sequence[Mapping[str, Value]] = (),
+    start: Iterable[Mapping[str, Value]] = (),
     seed: int = 0,
     cold: bool = False,
 ) -> Optimum:
@@ -124,7 +124,7 @@ def optimise(
     model, objective = question.model, question.objective
     chosen = backend or load_solver(choose_solver(model, objective))
     parameter_set = instance.parameter_set
-    given, passed_over = _given(spec, edits, question, start)
+    given, passed_over = _given(spec, edits, question, tuple(start))
     if not cold:
         given = question.candidates(np.concatenate([given, codes_of(parameter_set, [instance.baseline])]), seed)
     first = None if model.infeasible else best_start(model, objective, given)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import Executor
 from dataclasses import dataclass, replace
 from functools import cached_property, partial
@@ -196,7 +196,7 @@ class Problem(Changes):
         maximise: bool = False,
         solver: str | None = None,
         time_limit_s: float | None = None,
-        start: Sequence[Mapping[str, Value]] = (),
+        start: Iterable[Mapping[str, Value]] = (),
         seed: int = 0,
     ) -> Optimum:
         """Return the feasible design with the least (or greatest) value of an expression, with its bound.
