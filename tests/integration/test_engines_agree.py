@@ -101,7 +101,7 @@ def run_examples(focus: str, examples: int, number: int) -> Counter[str]:
     return seen
 
 
-@pytest.mark.parametrize("number", [1, 2])
+@pytest.mark.parametrize("number", [1, pytest.param(2, marks=pytest.mark.slow)])
 @pytest.mark.parametrize("focus", FOCUSES)
 def test_four_engines_agree(focus: str, number: int) -> None:
     seen = run_examples(focus, EXAMPLES, number)

@@ -14,7 +14,9 @@ from tests.strategies import FOCUSES, brute_force, sources
 from tests.unit.analysis.relaxing import after, every_way, expected_costs, is_simple, narrowed
 
 
-@pytest.mark.parametrize("focus", FOCUSES)
+@pytest.mark.parametrize(
+    "focus", [each if each != "families" else pytest.param(each, marks=pytest.mark.slow) for each in FOCUSES]
+)
 def test_relaxations_are_those_of_brute_force_and_leave_a_design(focus: str) -> None:
     infeasible = 0
 

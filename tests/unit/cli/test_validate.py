@@ -14,9 +14,8 @@ LLAMA = "llama3-405b/h100-16k"
 
 
 OFTEN = [
-    name
-    for name in instance_names()
-    if not any(part in name for part in ("b200", "h200", "system2", "a100-1024", "calculon"))
+    *("cosmic/gpt3-13b-system1", "cosmic/placement-gpt3-175b-system2", "cosmic/table1-1024", "llama3-405b/h100-16k"),
+    *("llama3-8b/h100-8", "qwen3-30b-a3b/h100-16", "llama3-8b/h200-32-fsdp", "llama3-70b/h100-8-serving"),
 ]
 SELDOM = [pytest.param(name, marks=pytest.mark.slow) for name in instance_names() if name not in OFTEN]
 

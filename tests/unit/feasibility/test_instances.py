@@ -121,7 +121,11 @@ def restricted(name: str) -> list[ParameterSet]:
     return [bind(spec, edit).parameter_set for edit in edits]
 
 
-@pytest.mark.parametrize("name", instance_names())
+OFTEN = [name for name in instance_names() if "system2" in name or "h100" in name]
+SELDOM = [pytest.param(name, marks=pytest.mark.slow) for name in instance_names() if name not in OFTEN]
+
+
+@pytest.mark.parametrize("name", [*OFTEN, *SELDOM])
 def test_engines_agree_on_restricted_instances(name: str) -> None:
     for parameter_set in restricted(name):
         assert parameter_set.grid_size <= LARGEST_GRID
