@@ -23,6 +23,8 @@ _HOST = (
     "routed_forward_s",
     "routed_backward_s",
 )
+_FLAGS = ("repeats_keys", "context_blocks")
+"""False where a file does not say."""
 _OVERLAP_SHARES = ("hidden_window", "least_exposed", "fsdp_exposed", "pipeline_exposed", "dispatch_exposed")
 
 
@@ -39,8 +41,9 @@ def load_stack(name: str) -> Stack:
         SpecError: there is no such stack, or its file does not describe one.
     """
     root, file = open_software("stack", name)
-    required = tuple(field.name for field in dataclasses.fields(Stack))
-    fields = root.fields(required=required, optional=("schema", "source"))
+    required = tuple(field.name for field in dataclasses.fields(Stack) if field.default is dataclasses.MISSING)
+    fields = root.fields(required=required, optional=("schema", "source", *_FLAGS, "context_sum_bytes"))
+    flags = {name: fields[name].flag() for name in _FLAGS if name in fields}
     with blaming(file):
         return Stack(
             name=fields["name"].text(),
@@ -64,6 +67,8 @@ def load_stack(name: str) -> Stack:
             attention=_attention(fields["attention"]),
             host=_host(fields["host"]),
             overlap=_overlap(fields["overlap"]),
+            context_sum_bytes=number(fields["context_sum_bytes"]) if "context_sum_bytes" in fields else 2.0,
+            **flags,
         )
 
 

@@ -131,6 +131,10 @@ class Stack:
         fused_experts: Block-scaled experts run as fused kernels: dispatch writes tokens in expert order, grouped
             products activate and cast inside, and the host does not read token counts.
         straggler_per_doubling: Relative slow-down per doubling of GPUs above 512.
+        repeats_keys: Key heads are copied to one per query head before attention, which the exchange then moves, too.
+        context_blocks: After an all_gather of keys, attention still goes block by block as in a ring, whose gradients
+            pass from rank to rank; else it is one kernel over all keys, whose gradients are reduced at once.
+        context_sum_bytes: Bytes per element of the sums of partial outputs and gradients over blocks.
     """
 
     name: str
@@ -154,6 +158,9 @@ class Stack:
     attention: AttentionKernel
     host: HostCost
     overlap: Overlap
+    repeats_keys: bool = False
+    context_blocks: bool = False
+    context_sum_bytes: float = 2.0
 
     def __post_init__(self) -> None:
         _above_zero(self.elementwise_fraction, "elementwise_fraction")
@@ -164,6 +171,7 @@ class Stack:
         _one_of(self.selective, SELECTIVE_MEANINGS, "selective")
         _one_of(self.context_schedule, CONTEXT_SCHEDULES, "context_schedule")
         _one_of(self.context_exchange, CONTEXT_EXCHANGES, "context_exchange")
+        _above_zero(self.context_sum_bytes, "context_sum_bytes")
         _one_of(self.tensor_mode, tuple(self.overlap.tensor_exposed), "tensor_mode")
 
 

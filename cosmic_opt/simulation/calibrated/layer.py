@@ -49,6 +49,10 @@ class Pass:
     def __sub__(self, other: Pass) -> Pass:
         return Pass(self.forward_s - other.forward_s, self.backward_s - other.backward_s)
 
+    def times(self, count: FloatArray | float) -> Pass:
+        """Return `count` times as much."""
+        return Pass(self.forward_s * count, self.backward_s * count)
+
     @property
     def both_s(self) -> FloatArray:
         """Forward and backward."""
@@ -106,17 +110,28 @@ def attention_pass(setup: TrainingSetup, designs: TrainingDesigns) -> Pass:
     """Return the attention core by the stack's kernel generation, always in 16 bits."""
     if setup.stack.attention.kind == "unfused":
         return _unfused_attention(setup, designs)
-    model, kernel = setup.model, setup.stack.attention
-    batch, heads = designs.micro_batch / designs.cp, model.heads / designs.tp
-    kv_heads = np.maximum(model.kv_heads / designs.tp, 1)
-    dim = (model.score_width + model.value_width) / (2 * model.heads)
-    fraction = kernel.fraction_on(setup.device.name)
-    shape = (batch, setup.sequence, heads, kv_heads, dim)
-    forward = attention_prefill_s(setup.device, "bf16", *shape, efficiency=fraction, writes_cache=False)
-    backward = attention_backward_s(setup.device, "bf16", *shape, efficiency=fraction)
     schedule = setup.context_schedule or setup.stack.context_schedule
     slowest = (2 * designs.cp - 1) / designs.cp if schedule == "ring" else 1.0
-    return Pass(forward * slowest, backward * slowest)
+    return flash_pass(setup, designs, designs.micro_batch / designs.cp, setup.sequence).times(slowest)
+
+
+def flash_pass(
+    setup: TrainingSetup,
+    designs: TrainingDesigns,
+    sequences: FloatArray,
+    tokens: FloatArray | float,
+    *,
+    causal: bool = True,
+) -> Pass:
+    """Return fused attention of one rank's heads over `tokens` tokens, and as many keys, of each of `sequences`."""
+    model, kernel = setup.model, setup.stack.attention
+    heads = model.heads / designs.tp
+    kv_heads = heads if setup.stack.repeats_keys else np.maximum(model.kv_heads / designs.tp, 1)
+    dim = (model.score_width + model.value_width) / (2 * model.heads)
+    fraction = kernel.fraction_on(setup.device.name)
+    shape = (sequences, tokens, heads, kv_heads, dim)
+    forward = attention_prefill_s(setup.device, "bf16", *shape, causal=causal, efficiency=fraction, writes_cache=False)
+    return Pass(forward, attention_backward_s(setup.device, "bf16", *shape, causal=causal, efficiency=fraction))
 
 
 def _unfused_attention(setup: TrainingSetup, designs: TrainingDesigns) -> Pass:
@@ -165,8 +180,9 @@ def elementwise_pass(setup: TrainingSetup, designs: TrainingDesigns) -> Pass:
     """Return norms, residuals, activation and rotary or transposes of one layer.
 
     Bytes per token forward: 2 norms of 4 h, 2 residuals of 6 h (7 with a dropout mask), the activation, 4 per element
-    of queries and keys (12 h of transposes around unfused attention). Norms and residuals divide by tp only with
-    sequence parallelism (Korthikanti 2022).
+    of queries and keys (12 h of transposes around unfused attention), and where key heads are repeated 2 more per
+    element of both copies: what is written beyond the keys, and the values read. Norms and residuals divide by tp only
+    with sequence parallelism (Korthikanti 2022).
     """
     model, stack = setup.model, setup.stack
     whole: FloatArray | float = (2 * 4 + 2 * (7 if model.dropout else 6)) * model.hidden
@@ -177,6 +193,8 @@ def elementwise_pass(setup: TrainingSetup, designs: TrainingDesigns) -> Pass:
         inside = inside + 12 * model.hidden
     else:
         inside = inside + 4 * (model.score_width + model.kv_width / 2)
+        if stack.repeats_keys and model.kv_heads < model.heads:
+            inside = inside + 2 * (model.score_width + model.value_width)
     moved = designs.tokens(setup) * (whole + inside / designs.tp) * (1.0 if setup.compiled else stack.eager_traffic)
     forward = bytes_s(setup.device, moved, stack.elementwise_fraction)
     return Pass(forward, BACKWARD_TRAFFIC * forward)

@@ -10,12 +10,11 @@ from numpy.typing import NDArray
 
 from cosmic_opt.simulation.calibrated.cells import distinct_cells
 from cosmic_opt.simulation.calibrated.communication import contention_s, tensor_pass
-from cosmic_opt.simulation.calibrated.context import context_pass
+from cosmic_opt.simulation.calibrated.context import context_pass, shared_attention_pass
 from cosmic_opt.simulation.calibrated.host import layer_host_s, paced_s
 from cosmic_opt.simulation.calibrated.job import FloatArray, TrainingDesigns, TrainingSetup
 from cosmic_opt.simulation.calibrated.layer import (
     Pass,
-    attention_pass,
     cast_pass,
     elementwise_pass,
     embedding_pass,
@@ -102,7 +101,7 @@ def _layer(setup: TrainingSetup, designs: TrainingDesigns) -> dict[str, Pass]:
     """
     model, experts = setup.model, setup.model.experts
     passes: dict[str, Pass] = {}
-    attention = attention_pass(setup, designs)
+    attention = shared_attention_pass(setup, designs)
     matmuls = model.attention_matmuls
     if experts is None:
         matmuls += model.mlp_matmuls(model.ffn)
