@@ -59,6 +59,8 @@ def test_an_unknown_stack_is_refused_with_the_nearest_names() -> None:
         ("selective: attention", "selective: everything", "unknown selective"),
         ("tensor_mode: none", "tensor_mode: magic", "unknown tensor_mode"),
         ("context_schedule: balanced", "context_schedule: spiral", "unknown context_schedule"),
+        ("fused_experts: false", "fused_experts: false\nrepeats_keys: perhaps", "repeats_keys|true or false"),
+        ("fused_experts: false", "fused_experts: false\ncontext_sum_bytes: 0", "context_sum_bytes is 0"),
         ("kind: flash", "kind: flashy", "unknown attention.kind"),
         ("gradient: window", "gradient: sometimes", "unknown overlap.gradient"),
         ("schema: cosmic-opt/stack@1", "schema: cosmic-opt/device@1", "expected|device@1"),
@@ -80,6 +82,12 @@ def test_a_users_own_stack_loads_from_its_file(tmp_path: Path) -> None:
     path = tmp_path / "own.yaml"
     path.write_text(SHIPPED.read_text(encoding="utf-8").replace("name: fsdp-2023", "name: ours"), encoding="utf-8")
     assert load_stack(str(path)).name == "ours"
+
+
+def test_what_blocks_of_keys_cost_is_plain_unless_a_stack_says_otherwise() -> None:
+    plain, torch = load_stack("fsdp-2023"), load_stack("torchtitan-2025")
+    assert (plain.repeats_keys, plain.context_blocks, plain.context_sum_bytes) == (False, False, 2)
+    assert (torch.repeats_keys, torch.context_blocks, torch.context_sum_bytes) == (True, True, 4)
 
 
 def test_recipes_are_found_in_any_case() -> None:
