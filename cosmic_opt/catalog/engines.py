@@ -15,6 +15,8 @@ FIELDS = (
     *("name", "host", "attention", "memory", "matmul_share", "layer_kernels", "kernel", "elementwise_fraction"),
     *("prefill_fraction", "weight_only_fraction", "expert_rows", "overlaps_stages"),
 )
+FUSED_GATE = "fused_clamped_gate"
+"""False where a file does not say."""
 HOST_FIELDS = ("step", "sequence", "tensor")
 ATTENTION_FIELDS = ("launch", "head_rate", "memory_share", "grouped_reads", "narrow_reads")
 MEMORY_FIELDS = ("share", "share_of_free", "workspace", "block_tokens", "output_share", "most_sequences")
@@ -34,7 +36,7 @@ def load_engine(name: str) -> Engine:
         SpecError: there is no such engine, or its file does not describe one.
     """
     root, file = open_software("engine", name)
-    fields = root.fields(required=FIELDS, optional=("schema", "source"))
+    fields = root.fields(required=FIELDS, optional=("schema", "source", FUSED_GATE))
     with blaming(file):
         return Engine(
             name=fields["name"].text(),
@@ -49,6 +51,7 @@ def load_engine(name: str) -> Engine:
             weight_only_fraction=number(fields["weight_only_fraction"]),
             expert_rows=fields["expert_rows"].integer(low=1),
             overlaps_stages=fields["overlaps_stages"].flag(),
+            fused_clamped_gate=FUSED_GATE in fields and fields[FUSED_GATE].flag(),
         )
 
 

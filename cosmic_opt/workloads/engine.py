@@ -83,6 +83,7 @@ class Engine:
         weight_only_fraction: Share of memory bandwidth at which weights narrower than the arithmetic are read.
         expert_rows: Tile height to which the rows of an expert are rounded.
         overlaps_stages: Micro-batches keep all pipeline stages busy; otherwise a batch passes them one by one.
+        fused_clamped_gate: It has one kernel for a gate that is clamped, scaled and shifted; else that is a chain.
     """
 
     name: str
@@ -97,6 +98,7 @@ class Engine:
     weight_only_fraction: float
     expert_rows: int
     overlaps_stages: bool
+    fused_clamped_gate: bool = False
 
     def __post_init__(self) -> None:
         attention, memory = self.attention, self.memory

@@ -6,7 +6,8 @@ import numpy as np
 
 from cosmic_opt.simulation.calibrated.groups import group_s, send_s
 from cosmic_opt.simulation.calibrated.job import FloatArray, TrainingDesigns, TrainingSetup
-from cosmic_opt.simulation.calibrated.layer import ACTIVATION_BYTES, Pass
+from cosmic_opt.simulation.calibrated.layer import Pass
+from cosmic_opt.simulation.calibrated.shapes import ACTIVATION_BYTES
 
 COLLECTIVES_PER_PASS = 2
 """One after attention and one after the MLP (Shoeybi 2019, section 3)."""

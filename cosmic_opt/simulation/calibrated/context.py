@@ -11,7 +11,8 @@ import numpy as np
 
 from cosmic_opt.simulation.calibrated.groups import group_s, send_s
 from cosmic_opt.simulation.calibrated.job import FloatArray, TrainingDesigns, TrainingSetup
-from cosmic_opt.simulation.calibrated.layer import ACTIVATION_BYTES, Pass, attention_pass, flash_pass
+from cosmic_opt.simulation.calibrated.layer import Pass, attention_pass, flash_pass
+from cosmic_opt.simulation.calibrated.shapes import ACTIVATION_BYTES
 from cosmic_opt.system.hardware import bytes_s
 
 

@@ -11,6 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from cosmic_opt.simulation.calibrated.job import FloatArray, TrainingDesigns, TrainingSetup
+from cosmic_opt.simulation.calibrated.shapes import ACTIVATION_BYTES, gate_bytes, inputs_outputs
 from cosmic_opt.system.hardware import (
     attention_backward_s,
     attention_prefill_s,
@@ -21,11 +22,8 @@ from cosmic_opt.system.hardware import (
 )
 from cosmic_opt.workloads.language_model import Matmul
 
-ACTIVATION_BYTES = 2
 BACKWARD_TRAFFIC = 1.4
 """Elementwise traffic of backward over forward: gradients in and out, saved inputs read."""
-CLAMPED_GATE_MOVED_BYTES = 52
-"""Biases 8, two clamps 8, scale 4, sigmoid 4, product 6, shift 4, product 6, routing weight in fp32 12."""
 SOFTMAX_BYTES = (4, 5)
 DROPOUT_BYTES = (5, 6)
 """Bytes per attention score, forward and backward, of the unfused kernels."""
@@ -66,13 +64,6 @@ class Pass:
     def zero(cls, designs: TrainingDesigns) -> Pass:
         """Return no time at all."""
         return cls(np.zeros_like(designs.tp), np.zeros_like(designs.tp))
-
-
-def inputs_outputs(matmul: Matmul, tp: FloatArray) -> tuple[FloatArray, FloatArray]:
-    """Return (inputs, outputs) of a linear map on one of tp ranks. Source: Shoeybi 2019, section 3."""
-    inputs = matmul.inputs / np.where(matmul.split == "inputs", tp, 1.0)
-    outputs = matmul.outputs / np.where(matmul.split == "outputs", tp, 1.0)
-    return inputs, outputs
 
 
 def product_pass(setup: TrainingSetup, precision: str, tokens: FloatArray, k: FloatArray, n: FloatArray) -> Pass:
@@ -168,7 +159,7 @@ def activation_bytes(setup: TrainingSetup, designs: TrainingDesigns) -> FloatArr
     Fused experts activate inside their products. A clamped gate is a chain of separate kernels.
     """
     model, experts = setup.model, setup.model.experts
-    gate = CLAMPED_GATE_MOVED_BYTES if model.clamped_gate else 6 if model.gated_mlp else 4
+    gate = gate_bytes(model)
     if experts is None:
         return gate * model.ffn
     inside = setup.fused_experts and not model.clamped_gate

@@ -11,6 +11,10 @@ from cosmic_opt.workloads.language_model import LanguageModel
 STATE_BYTES = 18
 """Per parameter: 16-bit weight, fp32 gradient, fp32 copy and two moments (Narayanan 2021, section 3.5)."""
 
+FILLED_SHARE = 0.94
+"""Of the installed memory: what recipes fill. The rest is a margin against fragmentation, as large as that between GB
+of 10^9 and of 2^30; jobs planned to the last byte would recompute less than the published ones did."""
+
 
 def implied_recompute(setup: TrainingSetup, designs: TrainingDesigns) -> Recompute:
     """Return the least recompute under which each design fits its device, or all of it where none does.
@@ -24,7 +28,7 @@ def implied_recompute(setup: TrainingSetup, designs: TrainingDesigns) -> Recompu
         footprint(setup, designs.with_recompute(Recompute.of(layers, elementwise=again))).total_bytes
         for layers, again in ((nothing, 0), (nothing, 1), (everything, 1))
     )
-    capacity = setup.device.memory_bytes
+    capacity = FILLED_SHARE * setup.device.installed_bytes
     drop = (keep > capacity).astype(float)
     share = np.clip((cheap - capacity) / np.maximum(cheap - full, 1.0), 0.0, 1.0)
     return Recompute(np.where(drop > 0, share, 0.0), nothing, drop, nothing, nothing)

@@ -6,7 +6,8 @@ import numpy as np
 
 from cosmic_opt.simulation.calibrated.groups import group_s, ranks_in_node
 from cosmic_opt.simulation.calibrated.job import FloatArray, TrainingDesigns, TrainingSetup
-from cosmic_opt.simulation.calibrated.layer import ACTIVATION_BYTES, Pass, accumulate_s
+from cosmic_opt.simulation.calibrated.layer import Pass, accumulate_s
+from cosmic_opt.simulation.calibrated.shapes import ACTIVATION_BYTES
 from cosmic_opt.system.hardware import bytes_s, grouped_gemm_s
 from cosmic_opt.workloads.language_model import Experts
 

@@ -118,6 +118,6 @@ def _extrapolates(
         degree, most = int(getattr(designs, name)[0]), accuracy.most_degrees.get(name)
         if most is not None and degree > most:
             found.append(f"{kind} parallelism over {degree:,} ranks, measured up to {most:,}")
-    if float(np.ravel(memory.states_bytes)[0]) > setup.device.memory_bytes:
+    if float(np.ravel(memory.states_bytes)[0]) > setup.device.installed_bytes:
         found.append("weights and optimizer exceed the device's memory")
     return tuple(found)

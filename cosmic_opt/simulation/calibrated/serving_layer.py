@@ -5,11 +5,16 @@ from __future__ import annotations
 import numpy as np
 
 from cosmic_opt.simulation.calibrated.serving_job import FloatArray, ServingDesigns, ServingSetup, Terms
+from cosmic_opt.simulation.calibrated.shapes import (
+    ACTIVATION_BYTES,
+    CLAMPED_GATE_KERNELS,
+    gate_bytes,
+    inputs_outputs,
+)
 from cosmic_opt.system.hardware import bytes_s, collective_s, gemm_s, grouped_gemm_s, operand_bytes
 from cosmic_opt.system.hardware.gemm import smooth_max
-from cosmic_opt.workloads.language_model import Experts, Matmul
+from cosmic_opt.workloads.language_model import Experts
 
-ACTIVATION_BYTES = 2
 LOGIT_BYTES = 4
 HEAD_PRECISION = "bf16"
 
@@ -27,8 +32,11 @@ def layer_terms(setup: ServingSetup, designs: ServingDesigns, tokens: FloatArray
         matmuls += model.mlp_matmuls(model.experts.shared * model.experts.ffn)
     products = np.zeros_like(tokens)
     for each in matmuls:
-        products = products + linear_s(setup, tokens, *split_shape(designs, each))
+        inputs, outputs = inputs_outputs(each, designs.tp)
+        products = products + linear_s(setup, tokens, outputs, inputs)
     kernels = setup.engine.layer_kernels + len(matmuls)
+    if model.clamped_gate and not setup.engine.fused_clamped_gate:
+        kernels += CLAMPED_GATE_KERNELS - 1
     terms: Terms = {"matmul": products}
     if model.experts is not None:
         terms["experts"] = experts_s(setup, designs, routed)
@@ -51,14 +59,6 @@ def linear_s(setup: ServingSetup, tokens: FloatArray, outputs: FloatArray, input
     return np.asarray(simple.launch_s + smooth_max(compute - simple.launch_s, traffic_s, simple.knee))
 
 
-def split_shape(designs: ServingDesigns, matmul: Matmul) -> tuple[FloatArray, FloatArray]:
-    """Return (outputs, inputs) of a map on one rank: one of the two is divided by tp (Shoeybi 2019, section 3)."""
-    whole = np.ones_like(designs.tp)
-    outputs = matmul.outputs / (designs.tp if matmul.split == "outputs" else whole)
-    inputs = matmul.inputs / (designs.tp if matmul.split == "inputs" else whole)
-    return outputs, inputs
-
-
 def _traffic_s(setup: ServingSetup, weights: FloatArray, read: FloatArray, written: FloatArray) -> FloatArray:
     """Return seconds to move a product's operands, counted in elements."""
     numbers, bandwidth = setup.numbers, setup.device.memory_bytes_per_s
@@ -74,15 +74,16 @@ def _traffic_s(setup: ServingSetup, weights: FloatArray, read: FloatArray, writt
 def elementwise_bytes(setup: ServingSetup, designs: ServingDesigns, tokens: FloatArray) -> FloatArray:
     """Return bytes of the small kernels of one layer: two norms with residuals, rotation and cache write, activation.
 
-    Each kernel reads its inputs and writes its outputs in 16 bits; norms and residuals are whole on each tp rank.
+    Each kernel reads its inputs and writes its outputs in 16 bits; norms and residuals are whole on each tp rank. A
+    clamped gate is a chain of kernels where the engine has no fused one.
     """
     model = setup.model
     norms = (1 if setup.parallel_block else 2) * 8 * model.hidden
-    branches = 3 if model.gated_mlp else 2
     ffn = model.ffn
     if model.experts is not None:
         ffn = model.experts.top_k * model.experts.ffn + model.experts.shared * model.experts.ffn
-    split = 4 * (model.score_width + model.kv_width) + branches * ACTIVATION_BYTES * ffn
+    gate = gate_bytes(model, fused=setup.engine.fused_clamped_gate)
+    split = 4 * (model.score_width + model.kv_width) + gate * ffn
     return np.asarray(tokens * (norms + split / designs.tp))
 
 
@@ -131,7 +132,7 @@ def experts_s(setup: ServingSetup, designs: ServingDesigns, routed: FloatArray) 
     rows = routed * experts.top_k / np.maximum(experts_touched(experts, routed), 1.0)
     total = np.zeros_like(routed)
     for matmul in setup.model.mlp_matmuls(experts.ffn):
-        n, k = split_shape(designs, matmul)
+        k, n = inputs_outputs(matmul, designs.tp)
         compute = grouped_gemm_s(setup.compute_device, precision, rows, n, k, touched, sustained=True)
         traffic = _traffic_s(setup, touched * n * k, touched * rows * k, touched * rows * n)
         total = total + simple.launch_s + smooth_max(compute - simple.launch_s, traffic, simple.knee)

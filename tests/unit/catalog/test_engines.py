@@ -30,6 +30,10 @@ def test_times_and_sizes_are_read_with_their_units() -> None:
     assert engine.memory.workspace_bytes == 1e9
 
 
+def test_only_an_engine_that_says_so_fuses_a_clamped_gate() -> None:
+    assert [name for name in engine_names() if load_engine(name).fused_clamped_gate] == ["tensorrt-llm-2025"]
+
+
 def test_the_longest_prefix_of_a_device_names_its_share() -> None:
     shares = {"mi300": 0.3, "mi300x-oam": 0.4}
     assert share_on(shares, "mi300x") == 0.3
@@ -55,6 +59,7 @@ def test_an_unknown_engine_is_refused_with_the_nearest_names() -> None:
         ("head_rate: 150 GB/s", "head_rate: 0 GB/s", "not positive"),
         ("step: 1.4 ms", "step: -1 ms", "-1 ms"),
         ("step: 1.4 ms", "step: 1.4 ms, stop: 1 ms", "unknown key"),
+        ("overlaps_stages: false\n", "overlaps_stages: false\nfused_clamped_gate: often\n", "often"),
         ("schema: cosmic-opt/engine@1", "schema: cosmic-opt/device@1", "expected|device@1"),
     ],
 )

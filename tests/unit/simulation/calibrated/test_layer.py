@@ -13,7 +13,6 @@ from cosmic_opt.simulation.calibrated.layer import (
     cast_pass,
     elementwise_pass,
     head_pass,
-    inputs_outputs,
     matmul_pass,
     softmax_is_fused,
 )
@@ -21,13 +20,6 @@ from cosmic_opt.workloads.language_model import Matmul
 from tests.unit.simulation.calibrated.jobs import GPT_175B, LLAMA_8B, setup
 
 ONE = TrainingDesigns.of()
-
-
-def test_tp_splits_columns_of_one_map_and_rows_of_the_next() -> None:
-    two = np.array([2.0])
-    assert inputs_outputs(Matmul("up", 8, 32, "outputs"), two) == (8, 16)
-    assert inputs_outputs(Matmul("down", 32, 8, "inputs"), two) == (16, 8)
-    assert inputs_outputs(Matmul("kv_down", 8, 4, "none"), two) == (8, 4)
 
 
 def test_matmuls_run_near_the_sustained_rate() -> None:

@@ -9,6 +9,7 @@ import pytest
 
 from cosmic_opt.simulation.calibrated.job import Recompute, TrainingDesigns
 from cosmic_opt.simulation.calibrated.memory import (
+    FILLED_SHARE,
     first_stage_states_bytes,
     implied_recompute,
     published_activation_bytes,
@@ -92,7 +93,9 @@ def test_implied_recompute_makes_the_design_fit() -> None:
     job = setup(sequence=8192, global_batch=192)
     designs = TrainingDesigns.of(dp=64, zero_stage=3, micro_batch=3)
     again = implied_recompute(job, designs)
-    assert footprint(job, designs.with_recompute(again)).total_bytes == pytest.approx(job.device.memory_bytes)
+    assert footprint(job, designs.with_recompute(again)).total_bytes == pytest.approx(
+        FILLED_SHARE * job.device.installed_bytes
+    )
 
 
 def test_full_recompute_keeps_the_inputs_of_layers_only() -> None:
