@@ -8,7 +8,8 @@ import numpy as np
 
 from cosmic_opt.simulation.calibrated.groups import group_s
 from cosmic_opt.simulation.calibrated.job import FloatArray, TrainingDesigns, TrainingSetup
-from cosmic_opt.simulation.calibrated.pipeline import Stages
+from cosmic_opt.simulation.calibrated.pipeline import Stages, first_layers
+from cosmic_opt.simulation.calibrated.shapes import first_layers_model
 from cosmic_opt.workloads.footprint import (
     WEIGHT_BYTES,
     expert_copies,
@@ -16,7 +17,8 @@ from cosmic_opt.workloads.footprint import (
     table_parameters,
     weight_shards,
 )
-from cosmic_opt.workloads.stage_load import most_layers
+from cosmic_opt.workloads.language_model import LanguageModel
+from cosmic_opt.workloads.stage_load import end_layers, most_layers
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,6 +66,23 @@ def _beside(setup: TrainingSetup, compute_s: FloatArray, traffic_s: FloatArray, 
     return Traffic(traffic_s - hidden, hidden)
 
 
+def stage_parameters(model: LanguageModel, designs: TrainingDesigns) -> tuple[FloatArray, FloatArray]:
+    """Return the weights of the fullest stage on one rank, its table included: (split over tp, routed experts).
+
+    Of a mixture that begins with dense layers it is the last but one, or the last of two: it has most experts.
+    """
+    layers = most_layers(model.layers, designs)
+    dense, expert = layer_parameters(model, designs)
+    first = first_layers_model(model)
+    held = table_parameters(model, designs)
+    if first is not None:
+        middle = designs.pp > 2
+        few = first_layers(model, designs, designs.pp - np.where(middle, 2.0, 1.0))
+        layers = np.where(middle, layers, end_layers(model.layers, designs)[1]) - few
+        held = held + few * layer_parameters(first, designs)[0]
+    return layers * dense + held, layers * expert
+
+
 def single_nic_s(setup: TrainingSetup, designs: TrainingDesigns) -> FloatArray:
     """Return the traffic of ZeRO-3 as built in 2021, per micro-batch: three passes over all weights, nothing hidden.
 
@@ -80,9 +99,7 @@ def gradient_s(setup: TrainingSetup, designs: TrainingDesigns, stages: Stages) -
     2021: one all-reduce after the last backward pass. Later: a reduce-scatter and an all-gather that hide behind the
     last micro-batch, or under an interleaved schedule behind min(m, pp) of them, where a share stays exposed.
     """
-    layers = most_layers(setup.model.layers, designs)
-    dense, expert = (layers * share for share in layer_parameters(setup.model, designs))
-    dense = dense + table_parameters(setup.model, designs)
+    dense, expert = stage_parameters(setup.model, designs)
     groups = [(dense, weight_shards(designs), designs.tp)]
     if setup.model.experts is not None:
         groups.append((expert, expert_copies(designs), designs.ep))
@@ -112,12 +129,10 @@ def optimizer_s(setup: TrainingSetup, designs: TrainingDesigns) -> FloatArray:
     """
     stack = setup.stack
     moved_bytes = 2 * stack.held_gradient_bytes + 2 * stack.adam_bytes + WEIGHT_BYTES
-    dense, expert = layer_parameters(setup.model, designs)
-    layers = most_layers(setup.model.layers, designs)
+    held, expert = stage_parameters(setup.model, designs)
     sharded = designs.zero_stage >= 1
-    held = layers * dense + table_parameters(setup.model, designs)
     owned = held / np.where(sharded, weight_shards(designs), 1.0)
-    owned = owned + layers * expert / np.where(sharded, expert_copies(designs), 1.0)
+    owned = owned + expert / np.where(sharded, expert_copies(designs), 1.0)
     unscale = stack.unscale_bytes if setup.recipe.name == "fp16" else 0.0
     moved = moved_bytes * owned + np.where(sharded, 0.0, unscale * held)
     bandwidth = setup.device.memory_bytes_per_s * stack.elementwise_fraction

@@ -6,7 +6,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from cosmic_opt.simulation.calibrated.serving_job import FloatArray, ServingDesigns, ServingSetup, Terms
-from cosmic_opt.simulation.calibrated.serving_layer import head_s, layer_terms, stage_send_s
+from cosmic_opt.simulation.calibrated.serving_layer import head_s, model_terms, stage_send_s
 from cosmic_opt.workloads.engine import share_on
 from cosmic_opt.workloads.kv_cache import read_bytes_per_token
 
@@ -27,8 +27,7 @@ def decode_terms(setup: ServingSetup, designs: ServingDesigns, context: ArrayLik
     if setup.engine.overlaps_stages:
         sequences, routed = np.ceil(sequences / designs.pp), np.ceil(routed / designs.pp)
     layers = setup.model.layers
-    layer = layer_terms(setup, designs, sequences, routed)
-    terms = {name: layers * each for name, each in layer.items()}
+    terms = model_terms(setup, designs, sequences, routed)
     terms["attention"] = layers * decode_attention_s(setup, designs, sequences, keys)
     terms["head"] = head_s(setup, designs, sequences)
     terms["sends"] = stage_send_s(setup, designs, sequences)

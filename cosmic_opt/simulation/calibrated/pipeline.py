@@ -7,7 +7,9 @@ from dataclasses import dataclass
 import numpy as np
 
 from cosmic_opt.simulation.calibrated.job import FloatArray, TrainingDesigns, TrainingSetup
+from cosmic_opt.simulation.calibrated.shapes import first_layers_model
 from cosmic_opt.simulation.calibrated.work import Work
+from cosmic_opt.workloads.language_model import LanguageModel
 from cosmic_opt.workloads.stage_load import end_layers, most_layers
 from cosmic_opt.workloads.training_designs import SCHEDULES
 
@@ -20,13 +22,14 @@ class Stages:
     """The stage that sets the pace, in layers and ends, one entry per design.
 
     Attributes:
-        layers: Layers of that stage.
+        layers: Layers of that stage; of them `first_layers` are such that a mixture of experts begins with.
         has_head: 1 where it computes the logits; `has_embedding` likewise.
         bubble_s: Fill and drain of the whole schedule, seconds.
         longest_s: One micro-batch on that stage, seconds.
     """
 
     layers: FloatArray
+    first_layers: FloatArray
     has_head: FloatArray
     has_embedding: FloatArray
     bubble_s: FloatArray
@@ -39,23 +42,48 @@ def schedule(setup: TrainingSetup, designs: TrainingDesigns, work: Work, exchang
     Narayanan 2021, section 2.2: m micro-batches take m times the longest stage plus one pass through the others. GPipe
     and 1F1B differ in memory, not in time; a zero-bubble schedule fills two thirds with weight gradients.
     """
-    layers, layer_s = setup.model.layers, work.layer_s
+    model, layer_s = setup.model, work.layer_s
     head_s, embedding_s = work.head.both_s + work.head_wait_s, work.embedding.both_s
-    full = most_layers(layers, designs)
-    first, last = end_layers(layers, designs)
+    less_s = np.zeros_like(layer_s) if work.first is None else layer_s - work.first.layer_s
+    full = most_layers(model.layers, designs)
+    first, last = end_layers(model.layers, designs)
     single, middle = designs.pp == 1, designs.pp > 2
-    first_s = first * layer_s + embedding_s
-    last_s = last * layer_s + head_s + np.where(single, embedding_s, 0.0)
-    inner_s = np.where(middle, full * layer_s, 0.0)
-    before_s, before = np.maximum(inner_s, first_s), np.where(inner_s >= first_s, full, first)
+    inner = np.where(less_s > 0, designs.pp - 2, 1.0)  # the later, the fewer layers of the first kind
+    few, some, begin = (first_layers(model, designs, stage) for stage in (designs.pp - 1, inner, 0 * inner))
+    first_s = first * layer_s - begin * less_s + embedding_s
+    last_s = last * layer_s - few * less_s + head_s + np.where(single, embedding_s, 0.0)
+    inner_s = np.where(middle, full * layer_s - some * less_s, 0.0)
+    before_s, inside = np.maximum(inner_s, first_s), inner_s >= first_s
     at_end = single | (last_s >= before_s)
     longest = np.where(at_end, last_s, before_s) + exchange_s
-    total = layers * layer_s + head_s + embedding_s + designs.pp * exchange_s
+    every = first_layers_model(model)
+    total = model.layers * layer_s - (every.layers if every else 0) * less_s
+    total = total + head_s + embedding_s + designs.pp * exchange_s
     share = np.where(designs.schedule == SCHEDULES.index("zero_bubble"), ZERO_BUBBLE_SHARE, 1.0)
     return Stages(
-        layers=np.where(at_end, last, before),
+        layers=np.where(at_end, last, np.where(inside, full, first)),
+        first_layers=np.where(at_end, few, np.where(inside, some, begin)),
         has_head=at_end.astype(float),
         has_embedding=(single | (~at_end & (first_s > inner_s))).astype(float),
         bubble_s=share * np.maximum(total - longest, 0.0) / designs.interleave,
         longest_s=longest,
     )
+
+
+def first_layers(model: LanguageModel, designs: TrainingDesigns, stage: FloatArray) -> FloatArray:
+    """Return how many of the layers a mixture begins with lie on a stage.
+
+    Slots are dealt out virtual stage after virtual stage (Narayanan 2021, section 2.2), and the first may be empty.
+    """
+    first = first_layers_model(model)
+    held = np.zeros_like(designs.tp)
+    if first is None:
+        return held
+    slots = most_layers(model.layers, designs) / designs.interleave
+    begin = slots * designs.interleave - end_layers(model.layers, designs)[0]
+    end = begin + first.layers
+    for turn in range(int(np.max(np.ceil(end / (slots * designs.pp))))):
+        start = (turn * designs.pp + stage) * slots
+        inside = np.minimum(start + slots, end) - np.maximum(start, begin)
+        held = held + np.where(turn < designs.interleave, np.maximum(inside, 0.0), 0.0)
+    return held

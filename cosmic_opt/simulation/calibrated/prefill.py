@@ -7,7 +7,7 @@ from numpy.typing import ArrayLike
 
 from cosmic_opt.simulation.calibrated.decode import HEAD_COMPUTE, host_s
 from cosmic_opt.simulation.calibrated.serving_job import FloatArray, ServingDesigns, ServingSetup, Terms
-from cosmic_opt.simulation.calibrated.serving_layer import head_s, layer_terms, stage_send_s
+from cosmic_opt.simulation.calibrated.serving_layer import head_s, model_terms, stage_send_s
 from cosmic_opt.system.hardware import attention_prefill_s
 from cosmic_opt.workloads.engine import share_on
 
@@ -18,8 +18,7 @@ def prefill_terms(setup: ServingSetup, designs: ServingDesigns, prompt: ArrayLik
     sequences = designs.sequences
     tokens = sequences * length
     layers = setup.model.layers
-    layer = layer_terms(setup, designs, tokens, designs.batch * length)
-    terms = {name: layers * each for name, each in layer.items()}
+    terms = model_terms(setup, designs, tokens, designs.batch * length)
     terms["attention"] = layers * prefill_attention_s(setup, designs, sequences, length)
     terms["head"] = head_s(setup, designs, sequences)
     terms["sends"] = stage_send_s(setup, designs, tokens)

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 
 from cosmic_opt.simulation.calibrated.serving_job import FloatArray, ServingDesigns, ServingSetup, Terms
 from cosmic_opt.simulation.calibrated.shapes import (
     ACTIVATION_BYTES,
     CLAMPED_GATE_KERNELS,
+    first_layers_model,
     gate_bytes,
     inputs_outputs,
 )
@@ -17,6 +20,17 @@ from cosmic_opt.workloads.language_model import Experts
 
 LOGIT_BYTES = 4
 HEAD_PRECISION = "bf16"
+
+
+def model_terms(setup: ServingSetup, designs: ServingDesigns, tokens: FloatArray, routed: FloatArray) -> Terms:
+    """Return seconds of all layers, each as what it is: a mixture may begin with layers of a dense MLP."""
+    first = first_layers_model(setup.model)
+    layers = setup.model.layers - (first.layers if first else 0)
+    terms = {name: layers * each for name, each in layer_terms(setup, designs, tokens, routed).items()}
+    if first is not None:
+        for name, each in layer_terms(replace(setup, model=first), designs, tokens, routed).items():
+            terms[name] = terms[name] + first.layers * each
+    return terms
 
 
 def layer_terms(setup: ServingSetup, designs: ServingDesigns, tokens: FloatArray, routed: FloatArray) -> Terms:

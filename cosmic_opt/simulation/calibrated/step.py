@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 
@@ -18,8 +18,10 @@ from cosmic_opt.simulation.calibrated.data_parallel import (
 )
 from cosmic_opt.simulation.calibrated.job import FloatArray, Terms, TrainingDesigns, TrainingSetup
 from cosmic_opt.simulation.calibrated.pipeline import Stages, schedule
+from cosmic_opt.simulation.calibrated.shapes import first_layers_model
 from cosmic_opt.simulation.calibrated.work import Work, micro_batch_work
 from cosmic_opt.workloads.footprint import layer_parameters, table_parameters
+from cosmic_opt.workloads.language_model import LanguageModel
 
 STRAGGLER_GPUS = 512
 
@@ -43,11 +45,13 @@ def step_time(setup: TrainingSetup, designs: TrainingDesigns) -> StepTime:
     exchange = np.where(designs.pp > 1, stage_exchange_s(setup, designs) + setup.stack.host.exchange_s, 0.0)
     stages = schedule(setup, designs, work, exchange)
     micro_batches = designs.micro_batches(setup)
-    runs, heads = micro_batches * stages.layers, micro_batches * stages.has_head
+    heads = micro_batches * stages.has_head
 
-    terms: Terms = {name: runs * each.both_s for name, each in work.layer.items()}
-    terms["recompute"] = runs * work.recompute_s
-    terms["host"] = runs * work.host_s + heads * work.head_wait_s
+    terms = _layer_terms(work, micro_batches * (stages.layers - stages.first_layers))
+    if work.first is not None:
+        for name, each in _layer_terms(work.first, micro_batches * stages.first_layers).items():
+            terms[name] = terms[name] + each
+    terms["host"] = terms["host"] + heads * work.head_wait_s
     terms["head"] = heads * work.head.both_s + micro_batches * stages.has_embedding * work.embedding.both_s
     terms["exchange"] = micro_batches * exchange
     terms["bubble"] = stages.bubble_s
@@ -61,6 +65,12 @@ def step_time(setup: TrainingSetup, designs: TrainingDesigns) -> StepTime:
     return StepTime(sum(terms.values(), np.zeros_like(designs.tp)), terms)
 
 
+def _layer_terms(work: Work, runs: FloatArray) -> Terms:
+    """Return the terms of so many runs of a layer."""
+    terms = {name: runs * each.both_s for name, each in work.layer.items()}
+    return terms | {"recompute": runs * work.recompute_s, "host": runs * work.host_s}
+
+
 def _weights(setup: TrainingSetup, designs: TrainingDesigns, work: Work, stages: Stages) -> tuple[Traffic, Traffic]:
     """Return (traffic of sharded weights, gradient traffic) of the step."""
     sharded, nothing = is_sharded(designs), np.zeros_like(designs.tp)
@@ -68,14 +78,26 @@ def _weights(setup: TrainingSetup, designs: TrainingDesigns, work: Work, stages:
     if np.any(sharded) and setup.stack.single_nic_sharding:
         per_micro_batch = Traffic(single_nic_s(setup, designs), nothing)
     elif np.any(sharded):
-        dense, expert = layer_parameters(setup.model, designs)
         again = designs.recompute.layers + (1 - designs.recompute.layers) * designs.recompute.matmul
-        unit = sharded_traffic_s(setup, designs, *_passes(work.layer_s, again), dense + expert)
         head_s = work.head.both_s + work.head_wait_s
         ends = sharded_traffic_s(setup, designs, *_passes(head_s, nothing), table_parameters(setup.model, designs))
-        per_micro_batch = unit.times(setup.model.layers) + ends
+        per_micro_batch = ends
+        for layer, model in _kinds(setup, work):
+            dense, expert = layer_parameters(model, designs)
+            unit = sharded_traffic_s(setup, designs, *_passes(layer.layer_s, again), dense + expert)
+            per_micro_batch = per_micro_batch + unit.times(model.layers)
     sharding = per_micro_batch.times(np.where(sharded, designs.micro_batches(setup), 0.0))
     return sharding, gradient_s(setup, designs, stages).times(np.where(sharded, 0, 1))
+
+
+def _kinds(setup: TrainingSetup, work: Work) -> list[tuple[Work, LanguageModel]]:
+    """Return each kind of layer: its work, and a model of as many layers as there are of it."""
+    first = first_layers_model(setup.model)
+    if work.first is None or first is None:
+        return [(work, setup.model)]
+    rest = setup.model.layers - first.layers
+    others = [(work, replace(setup.model, layers=rest))] if rest else []
+    return [(work.first, first), *others]
 
 
 def _passes(both_s: FloatArray, again: FloatArray) -> tuple[FloatArray, FloatArray]:

@@ -7,7 +7,7 @@ from typing import Any
 from cosmic_opt.catalog.hardware import load_device
 from cosmic_opt.catalog.stacks import load_recipe, load_stack
 from cosmic_opt.simulation.calibrated.job import TrainingSetup
-from cosmic_opt.workloads.language_model import Experts, LanguageModel
+from cosmic_opt.workloads.language_model import Experts, LanguageModel, LatentAttention
 
 GPT_175B = LanguageModel(
     name="gpt3",
@@ -38,6 +38,18 @@ QWEN_30B = LanguageModel(
     ffn=0,
     vocabulary=151936,
     experts=Experts(count=128, top_k=8, ffn=768),
+)
+DEEPSEEK = LanguageModel(
+    name="deepseek-v3",
+    layers=61,
+    hidden=7168,
+    heads=128,
+    kv_heads=128,
+    head_dim=128,
+    ffn=0,
+    vocabulary=129280,
+    latent=LatentAttention(),
+    experts=Experts(count=256, top_k=8, ffn=2048, shared=1, dense_layers=3, dense_ffn=18432, nodes=4),
 )
 NICS = {"a100-80": 25e9, "h100-sxm": 50e9, "gb200": 50e9, "mi300x": 50e9}
 NODES = {"a100-80": 8, "h100-sxm": 8, "gb200": 72, "mi300x": 8}

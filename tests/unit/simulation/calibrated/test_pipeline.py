@@ -2,15 +2,19 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
 from cosmic_opt.simulation.calibrated.job import TrainingDesigns
 from cosmic_opt.simulation.calibrated.layer import Pass
-from cosmic_opt.simulation.calibrated.pipeline import schedule
+from cosmic_opt.simulation.calibrated.pipeline import first_layers, schedule
 from cosmic_opt.simulation.calibrated.work import Work
 from cosmic_opt.workloads.stage_load import end_layers, most_layers
-from tests.unit.simulation.calibrated.jobs import GPT_175B, LLAMA_405B, setup
+from tests.unit.simulation.calibrated.jobs import DEEPSEEK, GPT_175B, LLAMA_405B, QWEN_30B, setup
 
 ZERO = np.zeros(1)
 
@@ -19,6 +23,10 @@ def work(layer_s: float, head_s: float = 0.0) -> Work:
     layer = Pass(np.array([layer_s / 3]), np.array([2 * layer_s / 3]))
     head = Pass(np.array([head_s]), ZERO)
     return Work({"matmul": layer}, layer, ZERO, ZERO, head, Pass(ZERO, ZERO), ZERO)
+
+
+def mixture(layer_s: float, first_s: float, head_s: float = 0.0) -> Work:
+    return replace(work(layer_s, head_s), first=work(first_s))
 
 
 def test_405b_leaves_one_slot_to_the_embedding_and_one_to_the_loss() -> None:
@@ -65,3 +73,60 @@ def test_a_heavy_head_makes_the_last_stage_the_slowest() -> None:
     light = schedule(setup(LLAMA_405B), designs, work(1.0, head_s=0.5), ZERO)
     assert (heavy.has_head, heavy.layers) == (1, 7)
     assert (light.has_head, light.layers) == (0, 8)
+
+
+# --- mixtures that begin with dense layers ---------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("pp", "interleave", "held"),
+    [
+        (1, 1, [3]),
+        (2, 1, [3, 0]),
+        (16, 1, [3, 0, 0]),  # 64 slots: one empty before the first layer
+        (16, 4, [0, 1, 1, 1, 0]),  # one layer a virtual stage, the first slot is the embedding's
+        (64, 1, [0, 1, 1, 1, 0]),
+        (8, 8, [0, 1, 1, 1, 0]),
+    ],
+)
+def test_the_first_layers_of_deepseek_lie_on_the_first_stages(pp: int, interleave: int, held: list[int]) -> None:
+    designs = TrainingDesigns.of(pp=pp, interleave=interleave)
+    assert [int(first_layers(DEEPSEEK, designs, np.array([float(stage)]))[0]) for stage in range(len(held))] == held
+
+
+@given(pp=st.integers(1, 16), interleave=st.integers(1, 5), layers=st.integers(1, 70), dense=st.integers(0, 70))
+@settings(derandomize=True, deadline=None, max_examples=200)
+def test_every_first_layer_lies_on_one_stage(pp: int, interleave: int, layers: int, dense: int) -> None:
+    assert DEEPSEEK.experts is not None
+    experts = replace(DEEPSEEK.experts, dense_layers=dense)
+    model = replace(DEEPSEEK, layers=layers, experts=experts)
+    designs = TrainingDesigns.of(pp=pp, interleave=interleave)
+    held = [float(first_layers(model, designs, np.array([float(stage)]))[0]) for stage in range(pp)]
+    full = most_layers(layers, designs)
+    assert all(0 <= each <= full for each in held)
+    if end_layers(layers, designs)[0] + (pp > 1) * full >= full:  # the first stage is not all empty slots
+        assert sum(held) == min(dense, layers)
+
+
+def test_a_model_without_first_layers_has_none_on_any_stage() -> None:
+    assert first_layers(QWEN_30B, TrainingDesigns.of(pp=4), ZERO) == 0
+
+
+def test_one_stage_is_as_long_as_both_kinds_of_layers() -> None:
+    stages = schedule(setup(DEEPSEEK), TrainingDesigns.of(), mixture(2.0, 1.0), ZERO)
+    assert stages.longest_s == pytest.approx(58 * 2 + 3 * 1)
+    assert stages.first_layers == 3
+    assert stages.bubble_s == 0
+
+
+def test_a_stage_of_experts_alone_sets_the_pace_and_dense_layers_shorten_the_bubble() -> None:
+    stages = schedule(setup(DEEPSEEK), TrainingDesigns.of(pp=16), mixture(2.0, 1.0), ZERO)
+    assert (stages.layers, stages.first_layers) == (4, 0)
+    assert stages.longest_s == pytest.approx(8)
+    assert stages.bubble_s == pytest.approx(58 * 2 + 3 * 1 - 8)
+
+
+def test_dense_layers_that_are_longer_make_the_first_stage_the_slowest() -> None:
+    stages = schedule(setup(DEEPSEEK), TrainingDesigns.of(pp=16), mixture(2.0, 9.0), ZERO)
+    assert stages.first_layers == 3
+    assert stages.longest_s == pytest.approx(3 * 9)

@@ -16,7 +16,8 @@ from cosmic_opt.simulation.calibrated.job import Recompute, TrainingDesigns, Tra
 from cosmic_opt.simulation.calibrated.step import step_time
 from cosmic_opt.system.hardware import Device
 from cosmic_opt.workloads.footprint import footprint
-from tests.unit.simulation.calibrated.jobs import GPT_175B, LLAMA_8B, LLAMA_405B, QWEN_30B, setup
+from cosmic_opt.workloads.language_model import LanguageModel
+from tests.unit.simulation.calibrated.jobs import DEEPSEEK, GPT_175B, LLAMA_8B, LLAMA_405B, QWEN_30B, setup
 
 POWERS = st.integers(0, 3).map(lambda exponent: 2**exponent)
 STACKS = st.sampled_from(
@@ -180,3 +181,45 @@ def test_the_stack_is_an_input_and_an_older_one_is_slower() -> None:
     assert older > newest
     assert load_stack("fsdp-2023").name == "fsdp-2023"
     assert load_device("H100-80GB").name == "h100-sxm"
+
+
+# --- dense layers of a mixture ---------------------------------------------------------------------------------
+
+
+def with_dense(layers: int) -> LanguageModel:
+    assert DEEPSEEK.experts is not None
+    return replace(DEEPSEEK, experts=replace(DEEPSEEK.experts, dense_layers=layers, dense_ffn=18432))
+
+
+@pytest.mark.parametrize(
+    "designs",
+    [
+        TrainingDesigns.of(dp=8),
+        TrainingDesigns.of(dp=8, zero_stage=3),
+        TrainingDesigns.of(dp=8, zero_stage=1, pp=4),
+        TrainingDesigns.of(tp=8, pp=8, interleave=4),
+    ],
+)
+def test_a_mixture_whose_layers_are_all_dense_is_the_dense_model(designs: TrainingDesigns) -> None:
+    dense = replace(DEEPSEEK, experts=None, ffn=18432)
+    mixed, plain = (step_time(setup(model), designs) for model in (with_dense(61), dense))
+    for name, each in plain.terms.items():
+        assert mixed.terms[name] == pytest.approx(each), name
+    assert mixed.step_s == pytest.approx(plain.step_s)
+
+
+@pytest.mark.parametrize("zero_stage", [0, 1, 3])
+def test_each_dense_layer_changes_a_step_of_one_stage_by_the_same(zero_stage: int) -> None:
+    designs = TrainingDesigns.of(dp=64, ep=64, zero_stage=zero_stage)
+    two, three, four = (float(step_time(setup(with_dense(n)), designs).step_s[0]) for n in (2, 3, 4))
+    assert two - three == pytest.approx(three - four, rel=1e-3)
+    assert two != three
+
+
+def test_a_pipeline_whose_later_stages_have_experts_alone_saves_no_more_than_the_bubble() -> None:
+    designs = TrainingDesigns.of(dp=8, pp=16, ep=8)
+    none, three = (step_time(setup(with_dense(n)), designs) for n in (0, 3))
+    for name, each in none.terms.items():
+        if name != "bubble":
+            assert three.terms[name] == pytest.approx(each), name
+    assert three.terms["bubble"] < none.terms["bubble"]
