@@ -109,6 +109,7 @@ KNOBS: Mapping[str, Datum] = {
     "pipeline_schedule": Datum(choices=SCHEDULES),
     "reshard_after_forward": Datum(low=0, high=1),
     "prefetch": Datum(low=0, high=1),
+    "shard_replicas": Datum(high=10**9),
     "recompute_layers": Datum(low=0, high=10**6),
     "expert_load_percent": Datum(low=100, high=10**6),
     "order": Datum(choices=ORDERS),

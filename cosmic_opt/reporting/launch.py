@@ -66,7 +66,7 @@ def _that_matter(knobs: Mapping[str, Value]) -> dict[str, Value]:
     if knobs["tp"] == 1:
         plain |= {"tensor_overlap": "none"}
     if knobs["zero_stage"] != 3:
-        plain |= {"reshard_after_forward": 1, "prefetch": 1}
+        plain |= {"reshard_after_forward": 1, "prefetch": 1, "shard_replicas": 1}
     return {**knobs, **plain}
 
 
@@ -112,7 +112,7 @@ def _megatron(knobs: Mapping[str, Value], own: Calibrated) -> list[str]:
         factor = int(knobs["expert_load_percent"]) / 100
         found += [f"--moe-expert-capacity-factor {factor:g}", "--moe-pad-expert-input-to-capacity"]
     recompute = _megatron_recompute(str(knobs["recompute"]), int(knobs["recompute_layers"]))
-    known = {"pipeline_schedule": ("one_f_one_b",), "zero_stage": (0, 1)}
+    known = {"pipeline_schedule": ("one_f_one_b",), "zero_stage": (0, 1), "shard_replicas": (1,)}
     return _notes_last(found + recompute + _megatron_precision(own.recipe.name) + _missing(knobs, known))
 
 
@@ -141,8 +141,7 @@ def _torchtitan(knobs: Mapping[str, Value], own: Calibrated) -> list[str]:
     sharded = knobs["zero_stage"] == 3
     reshard = "always" if knobs["reshard_after_forward"] == 1 else "never"
     found = [
-        f"--parallelism.data_parallel_{'shard' if sharded else 'replicate'}_degree {knobs['dp']}",
-        *([] if sharded else ["--parallelism.data_parallel_shard_degree 1"]),
+        *_torchtitan_copies(int(knobs["dp"]), int(knobs["shard_replicas"]) if sharded else int(knobs["dp"])),
         f"--parallelism.tensor_parallel_degree {knobs['tp']}",
         f"--parallelism.context_parallel_degree {knobs['cp']}",
         *([f"--parallelism.expert_parallel_degree {knobs['ep']}"] if knobs["ep"] != 1 else []),
@@ -168,6 +167,12 @@ def _torchtitan(knobs: Mapping[str, Value], own: Calibrated) -> list[str]:
     elif knobs["cp"] != 1:
         known["context_exchange"] = tuple(TORCHTITAN_EXCHANGES)
     return _notes_last(found + _missing(knobs, known))
+
+
+def _torchtitan_copies(dp: int, copies: int) -> list[str]:
+    """Return over how many ranks a copy of the weights is sharded, and how many copies there are, 1 by default."""
+    shard = f"--parallelism.data_parallel_shard_degree {dp // copies}"
+    return [shard] if copies == 1 else [f"--parallelism.data_parallel_replicate_degree {copies}", shard]
 
 
 def _torchtitan_batch(knobs: Mapping[str, Value], layers: int) -> list[str]:
@@ -208,7 +213,7 @@ def _maxtext(knobs: Mapping[str, Value], own: Calibrated) -> list[str]:
     chips = int(knobs["tp"]) * int(knobs["cp"])
     passes = int(knobs["global_batch"]) // (int(knobs["dp"]) * int(knobs["micro_batch"]))
     found = [
-        f"ici_{'fsdp' if knobs['zero_stage'] == 3 else 'data'}_parallelism={knobs['dp']}",
+        *_maxtext_copies(int(knobs["dp"]), int(knobs["shard_replicas" if knobs["zero_stage"] == 3 else "dp"])),
         f"ici_tensor_parallelism={knobs['tp']}",
         f"ici_context_parallelism={knobs['cp']}",
         *([f"ici_expert_parallelism={knobs['ep']}"] if knobs["ep"] != 1 else []),
@@ -233,6 +238,12 @@ def _maxtext(knobs: Mapping[str, Value], own: Calibrated) -> list[str]:
     elif knobs["cp"] != 1:
         known["context_exchange"] = ("ring", "all_gather")
     return _notes_last(found + _missing(knobs, known))
+
+
+def _maxtext_copies(dp: int, copies: int) -> list[str]:
+    """Return how many copies of the weights there are, and over how many chips each is sharded."""
+    sizes = {"data": copies, "fsdp": dp // copies}
+    return [f"ici_{name}_parallelism={size}" for name, size in sizes.items() if size != 1] or ["ici_fsdp_parallelism=1"]
 
 
 def _notes_last(entries: list[str]) -> list[str]:

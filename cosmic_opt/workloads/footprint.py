@@ -73,13 +73,18 @@ class Footprint:
 
 
 def weight_shards(designs: TrainingDesigns) -> FloatArray:
-    """Return the ranks that share one copy of the weights: dp * cp."""
-    return np.asarray(designs.dp * designs.cp)
+    """Return the ranks that share one copy of the weights: dp * cp, or their part under hybrid sharding."""
+    return np.asarray(np.maximum(designs.dp * designs.cp / designs.shard_replicas, 1.0))
 
 
 def expert_copies(designs: TrainingDesigns) -> FloatArray:
     """Return the ranks that hold the same experts: dp * cp * tp / ep."""
     return np.asarray(np.maximum(designs.dp * designs.cp * designs.tp / designs.ep, 1.0))
+
+
+def expert_shards(designs: TrainingDesigns) -> FloatArray:
+    """Return the ranks that share one copy of the experts, likewise."""
+    return np.asarray(np.maximum(expert_copies(designs) / designs.shard_replicas, 1.0))
 
 
 def layer_parameters(model: LanguageModel, designs: TrainingDesigns) -> tuple[FloatArray, FloatArray]:
@@ -184,7 +189,7 @@ def _states(job: FootprintJob, designs: TrainingDesigns, stage: StageLoad) -> tu
     dense, expert = layer_parameters(model, designs)
     tables = stage.tables * model.head_parameters / designs.tp
     held, copies = stage.layers * dense + tables, weight_shards(designs)
-    held_experts, copies_experts = stage.layers * expert, expert_copies(designs)
+    held_experts, copies_experts = stage.layers * expert, expert_shards(designs)
     whole = np.where(designs.zero_stage >= 3, held / copies + held_experts / copies_experts, held + held_experts)
     adam = np.where(designs.zero_stage >= 1, held / copies + held_experts / copies_experts, held + held_experts)
     weights = WEIGHT_BYTES * (whole + np.where(designs.zero_stage >= 3, _gathered(model, designs, stage.layers), 0.0))

@@ -15,6 +15,7 @@ DEGREES = ("dp", "tp", "pp", "cp", "ep", "interleave", "micro_batch")
 DEFAULTS: Mapping[str, int | str] = {
     **dict.fromkeys(DEGREES, 1),
     "zero_stage": 0,
+    "shard_replicas": 1,
     "recompute": "none",
     "recompute_layers": 0,
     "sequence_parallel": 0,
@@ -40,7 +41,9 @@ def designs_of(values: Mapping[str, Values], selective: str, layers: int) -> tup
     Recompute and the pipeline's schedule are text, or the index of their name in `RECOMPUTE` and `SCHEDULES`. The
     layers of the model say which share of a virtual stage `recompute_layers` is; 0 means all of them.
     """
-    numbers = {name: np.asarray(values[name], dtype=float) for name in (*DEGREES, "zero_stage", "prefetch")}
+    numbers = {
+        name: np.asarray(values[name], dtype=float) for name in (*DEGREES, "zero_stage", "shard_replicas", "prefetch")
+    }
     again = _recompute(np.atleast_1d(values["recompute"]), selective)
     chosen = np.asarray(values["recompute_layers"], dtype=float)
     per_piece = np.ceil(layers / (numbers["pp"] * numbers["interleave"]))

@@ -75,6 +75,8 @@ class TrainingDesigns:
         interleave: Virtual pipeline stages per stage.
         micro_batch: Sequences of one micro-batch on one rank group.
         zero_stage: 0 to 3: what is sharded over dp * cp; 3 is fully sharded data parallel.
+        shard_replicas: Copies of what is sharded, each over dp / shard_replicas * cp ranks side by side (hybrid
+            sharding); 1 where all ranks share one copy.
         reshard: 1 where fully sharded weights are freed after forward and gathered again for backward, 0 where kept.
         prefetch: 1 where the next layer's weights are gathered beside the layer before, 0 where each waits.
         schedule: The pipeline's, by its place in `SCHEDULES`.
@@ -90,6 +92,7 @@ class TrainingDesigns:
     interleave: FloatArray
     micro_batch: FloatArray
     zero_stage: FloatArray
+    shard_replicas: FloatArray
     reshard: FloatArray
     prefetch: FloatArray
     schedule: FloatArray
@@ -108,6 +111,7 @@ class TrainingDesigns:
         interleave: ArrayLike = 1,
         micro_batch: ArrayLike = 1,
         zero_stage: ArrayLike = 0,
+        shard_replicas: ArrayLike = 1,
         reshard: ArrayLike = 1,
         prefetch: ArrayLike = 1,
         schedule: ArrayLike = 0,
@@ -122,7 +126,7 @@ class TrainingDesigns:
         names = tuple(each.name for each in fields(cls) if each.name != "recompute")
         columns = (
             *(dp, tp, pp, cp, ep, interleave, micro_batch, zero_stage),
-            *(reshard, prefetch, schedule, capacity),
+            *(shard_replicas, reshard, prefetch, schedule, capacity),
         )
         for name, column in zip(names, columns, strict=True):
             if name not in CHOICES and not np.all(np.asarray(column) >= 1):

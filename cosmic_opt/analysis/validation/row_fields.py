@@ -23,11 +23,15 @@ STAGES = 3
 
 @dataclass(frozen=True, slots=True)
 class Sharding:
-    """How a row shards weights: over all replicas or not at all, gathered again in backward, `hybrid` inside a node."""
+    """How a row shards weights: over all replicas or not at all, gathered again in backward, `hybrid` inside a node.
+
+    `group` is the number of ranks that share a copy where the row states it.
+    """
 
     sharded: bool
     reshard: bool = True
     hybrid: bool = False
+    group: int | None = None
 
 
 def flag(row: Row, key: str) -> bool | None:
@@ -72,7 +76,7 @@ def sharding(row: Row) -> Sharding:
     """
     value = row.get("fsdp")
     if isinstance(value, int | float) and not isinstance(value, bool):
-        return Sharding(value > 1)
+        return Sharding(value > 1, group=int(value) if value > 1 else None)
     word = re.sub(r"[\s\-.]+", "_", str("" if value is None else value).strip().lower()).replace(
         "shardingstrategy_", ""
     )

@@ -11,7 +11,14 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from cosmic_opt.analysis.validation.kinds import Row, number, text, whole
-from cosmic_opt.analysis.validation.row_fields import flag, recompute_name, recomputed_block, sharding, zero_stage
+from cosmic_opt.analysis.validation.row_fields import (
+    Sharding,
+    flag,
+    recompute_name,
+    recomputed_block,
+    sharding,
+    zero_stage,
+)
 from cosmic_opt.catalog.hardware import load_device
 from cosmic_opt.catalog.published import published_workloads
 from cosmic_opt.catalog.stacks import load_recipe, load_stack
@@ -240,7 +247,19 @@ def _designs(row: Row, stack: Stack) -> TrainingDesigns:
         micro_batch=_micro_batch(row, stack),
         reshard=shared.reshard,
         zero_stage=zero_stage(row, default_zero),
+        shard_replicas=_copies(row, shared),
     )
+
+
+def _copies(row: Row, shared: Sharding) -> int:
+    """Return the copies of sharded weights: by the stated group, or one a node under hybrid sharding.
+
+    A group that does not divide the ranks, or of all of them, is the group of all.
+    """
+    ranks, tp = whole(row, "dp") * _whole_or(row, "cp", 1), whole(row, "tp")
+    node = max(whole(row["network"], "gpus_per_node") // tp, 1)
+    group = shared.group or (node if shared.hybrid else ranks)
+    return ranks // group if ranks % group == 0 else 1
 
 
 def _micro_batch(row: Row, stack: Stack) -> int:
@@ -278,7 +297,7 @@ def _assumed(row: Row, stack: Stack, recompute_stated: bool) -> tuple[str, ...]:
     if (row.get("cp") or 1) > 1 and not stack.context_stated:
         found.append("the context-parallel schedule is not stated: balanced assumed")
     if sharding(row).hybrid:
-        found.append("weights are sharded inside a group and copied between groups: predicted as sharded over all")
+        found.append("weights are sharded inside a group and copied between groups: a group is taken to be a node")
     if flag(row, "act_cpu_offload"):
         found.append("activations in host memory: their traffic is a hidden input")
     if row.get("zero") == 3:

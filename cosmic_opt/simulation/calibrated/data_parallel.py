@@ -12,7 +12,7 @@ from cosmic_opt.simulation.calibrated.pipeline import Stages, first_layers
 from cosmic_opt.simulation.calibrated.shapes import first_layers_model
 from cosmic_opt.workloads.footprint import (
     WEIGHT_BYTES,
-    expert_copies,
+    expert_shards,
     layer_parameters,
     table_parameters,
     weight_shards,
@@ -48,16 +48,26 @@ def sharded_traffic_s(
 
     Time is max(c, x) + xi min(c, x) with traffic x and the stack's xi: how far a generation fails to overlap.
     Forward gathers, backward gathers again (unless kept) and reduces the gradients. Without prefetch the layer waits
-    for its weights, and only the reduction hides.
+    for its weights, and only the reduction hides. Under hybrid sharding all of it stays in the shard group, whose
+    gradients are then reduced over its copies (PyTorch FSDP2, HYBRID_SHARD).
     """
     ranks, inner = weight_shards(designs), designs.tp
     gather = group_s(setup, "all_gather", ranks, inner, WEIGHT_BYTES * weights)
-    reduce = group_s(setup, "reduce_scatter", ranks, inner, setup.gradient_bytes * weights)
+    reduce = reduction_s(setup, designs, ranks, inner, weights)
     again = designs.reshard * gather
     early = designs.prefetch
     return _beside(setup, forward_s, gather, early * gather) + _beside(
         setup, backward_s, again + reduce, early * again + reduce
     )
+
+
+def reduction_s(
+    setup: TrainingSetup, designs: TrainingDesigns, shards: FloatArray, inner: FloatArray, weights: FloatArray
+) -> FloatArray:
+    """Return the reduction of gradients: scattered over the shards of a copy, then summed over the copies."""
+    size = setup.gradient_bytes * weights
+    scatter = group_s(setup, "reduce_scatter", shards, inner, size)
+    return scatter + group_s(setup, "all_reduce", designs.shard_replicas, inner * shards, size / shards)
 
 
 def _beside(setup: TrainingSetup, compute_s: FloatArray, traffic_s: FloatArray, free_s: FloatArray) -> Traffic:
@@ -102,17 +112,17 @@ def gradient_s(setup: TrainingSetup, designs: TrainingDesigns, stages: Stages) -
     dense, expert = stage_parameters(setup.model, designs)
     groups = [(dense, weight_shards(designs), designs.tp)]
     if setup.model.experts is not None:
-        groups.append((expert, expert_copies(designs), designs.ep))
-    size = setup.gradient_bytes
+        groups.append((expert, expert_shards(designs), designs.ep))
+    size, copies = setup.gradient_bytes, designs.shard_replicas
     if (setup.gradient_overlap or setup.stack.overlap.gradient) == "none":
         shown = sum(
-            (group_s(setup, "all_reduce", ranks, inner, size * held) for held, ranks, inner in groups),
+            (group_s(setup, "all_reduce", ranks * copies, inner, size * held) for held, ranks, inner in groups),
             np.zeros_like(designs.tp),
         )
         return Traffic(shown, np.zeros_like(shown))
     traffic = np.zeros_like(designs.tp)
     for held, ranks, inner in groups:
-        traffic = traffic + group_s(setup, "reduce_scatter", ranks, inner, size * held)
+        traffic = traffic + reduction_s(setup, designs, ranks, inner, held)
         traffic = traffic + group_s(setup, "all_gather", ranks, inner, WEIGHT_BYTES * held)
     overlap, many = setup.stack.overlap, designs.interleave > 1
     passes = np.where(many, np.minimum(designs.micro_batches(setup), designs.pp), 1.0)
@@ -132,7 +142,7 @@ def optimizer_s(setup: TrainingSetup, designs: TrainingDesigns) -> FloatArray:
     held, expert = stage_parameters(setup.model, designs)
     sharded = designs.zero_stage >= 1
     owned = held / np.where(sharded, weight_shards(designs), 1.0)
-    owned = owned + expert / np.where(sharded, expert_copies(designs), 1.0)
+    owned = owned + expert / np.where(sharded, expert_shards(designs), 1.0)
     unscale = stack.unscale_bytes if setup.recipe.name == "fp16" else 0.0
     moved = moved_bytes * owned + np.where(sharded, 0.0, unscale * held)
     bandwidth = setup.device.memory_bytes_per_s * stack.elementwise_fraction

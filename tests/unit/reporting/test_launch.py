@@ -172,6 +172,21 @@ def test_a_precision_that_torchtitan_lacks_is_said_to_have_no_option(precision: 
     assert found[-1].startswith(f"{NO_OPTION} precision=")
 
 
+def test_hybrid_sharding_is_two_degrees() -> None:
+    found = freed(FSDP, dp=32, shard_replicas=4)
+    assert found[:2] == [
+        "--parallelism.data_parallel_replicate_degree 4",
+        "--parallelism.data_parallel_shard_degree 8",
+    ]
+    found = freed("llama3-70b/tpu-v5p-512-fsdp", dp=512, cp=1, tp=1, shard_replicas=2)
+    assert found[:2] == ["ici_data_parallelism=2", "ici_fsdp_parallelism=256"]
+
+
+@pytest.mark.parametrize(("zero_stage", "first"), [(0, "replicate_degree 32"), (3, "shard_degree 32")])
+def test_all_ranks_share_one_copy_or_hold_one_each(zero_stage: int, first: str) -> None:
+    assert freed(FSDP, dp=32, cp=1, tp=1, zero_stage=zero_stage)[0].endswith(first)
+
+
 def test_prefetch_has_no_option() -> None:
     assert f"{NO_OPTION} prefetch=0" in freed(FSDP, prefetch=0)
 

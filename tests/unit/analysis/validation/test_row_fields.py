@@ -121,7 +121,20 @@ def test_hybrid_sharding_and_activations_in_host_memory_are_named() -> None:
     assert not outcome.primary
     assert "copied between groups" in str(outcome.note)
     assert "activations in host memory" in str(outcome.note)
-    assert outcome.predicted == predict_training(row | {"fsdp": "full_shard", "act_cpu_offload": 0}).predicted
+
+
+def test_hybrid_sharding_is_one_copy_a_node_unless_its_group_is_stated() -> None:
+    row = ROW | {"stack": "fsdp-2023", "tp": 1, "dp": 128}
+    copies = {
+        value: float(read_row(row | {"fsdp": value}).designs.shard_replicas[0])
+        for value in ("HYBRID_SHARD", 8, 16, 128, 7, 1024, "FULL_SHARD", "NO_SHARD")
+    }
+    assert copies == {
+        **{"HYBRID_SHARD": 16, 8: 16, 16: 8, 128: 1},
+        **{7: 1, 1024: 1, "FULL_SHARD": 1, "NO_SHARD": 1},  # a group that divides no ranks is that of all
+    }
+    hybrid, full = (predict_training(row | {"fsdp": value}).predicted for value in ("HYBRID_SHARD", "FULL_SHARD"))
+    assert hybrid != full
 
 
 def test_a_micro_batch_of_0_is_not_stated() -> None:

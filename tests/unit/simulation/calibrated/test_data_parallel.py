@@ -134,3 +134,87 @@ def test_a_larger_share_of_a_card_never_slows_even_where_it_becomes_a_card_of_on
         ]
     )
     assert (np.diff(steps, axis=0) <= 1e-9 * steps[:-1]).all()
+
+
+# --- hybrid sharding -------------------------------------------------------------------------------------------
+
+
+def test_a_copy_a_node_gathers_inside_it_and_reduces_its_shards_between_nodes() -> None:
+    job, designs = setup(stack="torchtitan-2025"), TrainingDesigns.of(dp=64, zero_stage=3, shard_replicas=8)
+    fabric = load_device("h100-sxm").fabric
+    assert fabric is not None
+    weights, eight = np.array([1e9]), np.array([8.0])
+    gather = group_s(job, "all_gather", eight, np.ones(1), 2 * weights)
+    scatter = group_s(job, "reduce_scatter", eight, np.ones(1), 4 * weights)
+    shard = 4 * 1e9 / 8
+    between = (
+        fabric.inter_node_s + 3 * fabric.inter_node_doubling_s + 2 * 7 / 8 * shard / (50e9 * fabric.nic_efficiency)
+    )
+    found = sharded_traffic_s(job, designs, NONE, NONE, weights)
+    assert found.exposed_s == pytest.approx(2 * gather + scatter + between)
+    assert found.hidden_s == 0
+
+
+def test_the_copies_of_a_small_job_meet_inside_the_node() -> None:
+    job, designs = setup(stack="torchtitan-2025"), TrainingDesigns.of(dp=8, zero_stage=3, shard_replicas=4, reshard=0)
+    weights, two, four = np.array([1e9]), np.array([2.0]), np.array([4.0])
+    found = sharded_traffic_s(job, designs, NONE, NONE, weights)
+    whole = group_s(job, "all_gather", two, np.ones(1), 2 * weights)
+    whole = whole + group_s(job, "reduce_scatter", two, np.ones(1), 4 * weights)
+    assert found.exposed_s == pytest.approx(whole + group_s(job, "all_reduce", four, two, 2 * weights))
+
+
+@pytest.mark.parametrize("pp", [1, 2])
+@pytest.mark.parametrize("zero_stage", [0, 1, 3])
+def test_one_copy_is_full_sharding(zero_stage: int, pp: int) -> None:
+    job = setup(stack="torchtitan-2025")
+    told = step_time(job, TrainingDesigns.of(dp=64, cp=2, pp=pp, zero_stage=zero_stage, shard_replicas=1))
+    assert told.step_s == step_time(job, TrainingDesigns.of(dp=64, cp=2, pp=pp, zero_stage=zero_stage)).step_s
+
+
+def test_a_copy_a_rank_gathers_nothing_and_reduces_over_all() -> None:
+    job, weights = setup(stack="torchtitan-2025"), np.array([1e9])
+    found = sharded_traffic_s(job, TrainingDesigns.of(dp=64, zero_stage=3, shard_replicas=64), NONE, NONE, weights)
+    all_ranks = group_s(job, "all_reduce", np.array([64.0]), np.ones(1), 4 * weights)
+    assert found.exposed_s == pytest.approx(all_ranks)
+
+
+def test_reductions_of_a_pipeline_go_over_shards_and_copies() -> None:
+    job = setup(stack="torchtitan-2025")
+    eight = TrainingDesigns.of(dp=64, pp=2, zero_stage=3, shard_replicas=8)
+    held = 16 * (LLAMA_8B.attention_parameters + LLAMA_8B.dense_mlp_parameters) + LLAMA_8B.head_parameters
+    size, node = np.array([float(held)]), np.array([8.0])
+    expected = (
+        group_s(job, "reduce_scatter", node, np.ones(1), 4 * size)
+        + group_s(job, "all_reduce", node, node, 4 * size / 8)
+        + group_s(job, "all_gather", node, np.ones(1), 2 * size)
+    )
+    assert gradient_s(job, eight, stages(0.0)).exposed_s == pytest.approx(expected)
+
+
+def test_a_reduction_that_follows_backward_goes_over_all_ranks_whatever_the_copies() -> None:
+    job = setup(stack="torchtitan-2025", gradient_overlap="none")
+    one, eight = (gradient_s(job, TrainingDesigns.of(dp=64, pp=2, shard_replicas=n), stages(1.0)) for n in (1, 8))
+    assert one.exposed_s == pytest.approx(eight.exposed_s)
+
+
+def test_the_optimizer_owns_a_shard_of_its_copy() -> None:
+    job = setup(stack="torchtitan-2025")
+    whole, hybrid, small = (
+        optimizer_s(job, TrainingDesigns.of(dp=dp, zero_stage=3, shard_replicas=copies)) - job.stack.host.optimizer_s
+        for dp, copies in ((64, 1), (64, 8), (8, 1))
+    )
+    assert hybrid == pytest.approx(8 * whole)
+    assert hybrid == pytest.approx(small)
+
+
+def test_a_copy_a_node_pays_where_the_network_between_nodes_is_slow() -> None:
+    def gain(nic_bytes_per_s: float) -> float:
+        job = setup(stack="torchtitan-2025", nic_bytes_per_s=nic_bytes_per_s)
+        full, hybrid = (
+            step_time(job, TrainingDesigns.of(dp=64, zero_stage=3, shard_replicas=n)).step_s for n in (1, 8)
+        )
+        return float((full / hybrid)[0])
+
+    assert gain(2e9) > 1.05
+    assert gain(2e9) > gain(50e9)

@@ -34,6 +34,7 @@ KNOBS = [
     ("llama3-8b/h200-32-fsdp", SHARDED, {"zero_stage": 0}, {}),
     ("llama3-8b/h200-32-fsdp", SHARDED, {"reshard_after_forward": 0}, {"reshard_after_forward": 1}),
     ("llama3-8b/h200-32-fsdp", SHARDED, {"prefetch": 0}, {"prefetch": 1}),
+    ("llama3-8b/h200-32-fsdp", SHARDED, {"shard_replicas": 4}, {"shard_replicas": 1}),
     ("llama3-8b/h200-32-fsdp", SHARDED, {"context_exchange": "ring"}, {"context_exchange": "all_gather"}),
     ("llama3-8b/h200-32-fsdp", SHARDED, {"recompute_layers": 7}, {"recompute_layers": 0}),
     ("mixtral-8x7b/h100-64", MIXTURE, {"ep": 1}, {}),

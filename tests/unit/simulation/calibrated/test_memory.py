@@ -16,9 +16,10 @@ from cosmic_opt.simulation.calibrated.memory import (
     published_states_bytes,
 )
 from cosmic_opt.workloads.footprint import WORKSPACE_BYTES, footprint, layer_activation_bytes
+from cosmic_opt.workloads.language_model import LanguageModel
 from cosmic_opt.workloads.stage_load import in_flight
 from cosmic_opt.workloads.training_designs import named_recompute
-from tests.unit.simulation.calibrated.jobs import GPT_175B, LLAMA_8B, setup
+from tests.unit.simulation.calibrated.jobs import GPT_175B, LLAMA_8B, QWEN_30B, setup
 
 GIB = 2**30
 GPT_JOB = setup(GPT_175B, stack="megatron-2021", recipe="fp16", device="a100-80", sequence=2048)
@@ -120,3 +121,22 @@ def test_selective_recompute_drops_the_scores_that_were_counted_and_no_more() ->
 def test_with_dropout_selective_recompute_leaves_34_sbh() -> None:
     designs = TrainingDesigns.of(recompute=named_recompute(np.array("selective"), "attention"))
     assert footprint(GPT_JOB, designs).layers_bytes == pytest.approx(96 * 34 * 2048 * 12288)
+
+
+@pytest.mark.parametrize("model", [LLAMA_8B, QWEN_30B])
+def test_hybrid_sharding_divides_states_by_the_shard_group_only(model: LanguageModel) -> None:
+    job = setup(model, stack="torchtitan-2025")
+    hybrid, small, full = (
+        footprint(job, TrainingDesigns.of(dp=dp, zero_stage=3, shard_replicas=copies))
+        for dp, copies in ((64, 8), (8, 1), (64, 1))
+    )
+    for part in ("weights_bytes", "gradients_bytes", "optimizer_bytes"):
+        assert getattr(hybrid, part) == pytest.approx(getattr(small, part))
+        assert getattr(hybrid, part) > getattr(full, part)
+    assert hybrid.activations_bytes == full.activations_bytes
+
+
+def test_more_copies_than_ranks_share_nothing() -> None:
+    job = setup(stack="torchtitan-2025")
+    two, many = (footprint(job, TrainingDesigns.of(dp=2, zero_stage=3, shard_replicas=n)) for n in (2, 1000))
+    assert two.total_bytes == many.total_bytes

@@ -77,6 +77,7 @@ def test_faster_hardware_never_slows_a_sharded_step_that_waits_for_its_host(data
         ep=8 if base.model.experts else 1,
         micro_batch=data.draw(st.sampled_from([1, 2])),
         zero_stage=3,
+        shard_replicas=data.draw(st.sampled_from([1, 2, 8])),
         reshard=data.draw(st.integers(0, 1)),
         prefetch=data.draw(st.integers(0, 1)),
         recompute=Recompute.of(data.draw(st.sampled_from([0.0, 0.5, 1.0]))),
