@@ -6,7 +6,8 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from cosmic_opt.simulation.calibrated.serving_job import FloatArray, ServingDesigns, ServingSetup, Terms
-from cosmic_opt.simulation.calibrated.serving_layer import head_s, model_terms, stage_send_s
+from cosmic_opt.simulation.calibrated.serving_layer import head_s, model_parts, stage_send_s
+from cosmic_opt.simulation.calibrated.serving_stages import longest_stage, whole_model
 from cosmic_opt.workloads.engine import share_on
 from cosmic_opt.workloads.kv_cache import read_bytes_per_token
 
@@ -20,16 +21,18 @@ def decode_terms(setup: ServingSetup, designs: ServingDesigns, context: ArrayLik
     """Return seconds of one step of a replica by term: every layer once, the head, the host.
 
     Without overlapping stages the batch passes a pipeline stage after stage; with them, each stage serves its own
-    share of the batch at the same time and a step still takes all layers for that share.
+    share of the batch at the same time, and a step takes as many times the slowest stage as there are stages.
     """
     keys = np.broadcast_to(np.asarray(context, dtype=float), designs.tp.shape)
     sequences, routed = designs.sequences, designs.batch
     if setup.engine.overlaps_stages:
         sequences, routed = np.ceil(sequences / designs.pp), np.ceil(routed / designs.pp)
-    layers = setup.model.layers
-    terms = model_terms(setup, designs, sequences, routed)
-    terms["attention"] = layers * decode_attention_s(setup, designs, sequences, keys)
-    terms["head"] = head_s(setup, designs, sequences)
+    attention = decode_attention_s(setup, designs, sequences, keys)
+    parts = model_parts(setup, designs, sequences, routed, attention, head_s(setup, designs, sequences))
+    contents = whole_model(setup, designs)
+    if setup.engine.overlaps_stages:
+        contents = longest_stage(setup, designs, parts).times(designs.pp)
+    terms = parts.terms(contents)
     terms["sends"] = stage_send_s(setup, designs, sequences)
     terms["host"] = host_s(setup, designs)
     return terms

@@ -7,22 +7,27 @@ from numpy.typing import ArrayLike
 
 from cosmic_opt.simulation.calibrated.decode import HEAD_COMPUTE, host_s
 from cosmic_opt.simulation.calibrated.serving_job import FloatArray, ServingDesigns, ServingSetup, Terms
-from cosmic_opt.simulation.calibrated.serving_layer import head_s, model_terms, stage_send_s
+from cosmic_opt.simulation.calibrated.serving_layer import head_s, model_parts, stage_send_s
+from cosmic_opt.simulation.calibrated.serving_stages import longest_stage, whole_model
 from cosmic_opt.system.hardware import attention_prefill_s
 from cosmic_opt.workloads.engine import share_on
 
 
-def prefill_terms(setup: ServingSetup, designs: ServingDesigns, prompt: ArrayLike) -> Terms:
-    """Return seconds by term until each sequence of the batch has its first token; `prompt` is tokens of each."""
+def prefill_terms(setup: ServingSetup, designs: ServingDesigns, prompt: ArrayLike, *, busy: bool = False) -> Terms:
+    """Return seconds by term until each sequence of the batch has its first token; `prompt` is tokens of each.
+
+    With `busy`, return those for which it keeps the slowest stage of a pipeline busy: the others work meanwhile.
+    """
     length = np.broadcast_to(np.asarray(prompt, dtype=float), designs.tp.shape)
     sequences = designs.sequences
     tokens = sequences * length
-    layers = setup.model.layers
-    terms = model_terms(setup, designs, tokens, designs.batch * length)
-    terms["attention"] = layers * prefill_attention_s(setup, designs, sequences, length)
-    terms["head"] = head_s(setup, designs, sequences)
-    terms["sends"] = stage_send_s(setup, designs, tokens)
-    terms["host"] = host_s(setup, designs)
+    attention = prefill_attention_s(setup, designs, sequences, length)
+    head = head_s(setup, designs, sequences)
+    parts = model_parts(setup, designs, tokens, designs.batch * length, attention, head)
+    contents = longest_stage(setup, designs, parts) if busy else whole_model(setup, designs)
+    terms, share = parts.terms(contents), 1 / designs.pp if busy else 1.0
+    terms["sends"] = share * stage_send_s(setup, designs, tokens)
+    terms["host"] = share * host_s(setup, designs)
     return terms
 
 

@@ -99,9 +99,8 @@ def steady_state(setup: ServingSetup, designs: ServingDesigns, requests: Request
 
 
 def prefill_busy_s(setup: ServingSetup, designs: ServingDesigns, requests: Requests) -> FloatArray:
-    """Return seconds for which the prompts of a batch keep a stage busy: with overlap the others work meanwhile."""
-    passed = total_s(prefill_terms(setup, designs, requests.prompt))
-    return np.asarray(passed / designs.pp if setup.engine.overlaps_stages else passed)
+    """Return seconds the prompts of a batch keep a replica busy: with overlapping stages, the slowest of these."""
+    return total_s(prefill_terms(setup, designs, requests.prompt, busy=setup.engine.overlaps_stages))
 
 
 def saturated(setup: ServingSetup, designs: ServingDesigns, requests: Requests) -> SteadyState:

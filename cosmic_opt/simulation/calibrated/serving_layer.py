@@ -2,15 +2,13 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
-
 import numpy as np
 
 from cosmic_opt.simulation.calibrated.serving_job import FloatArray, ServingDesigns, ServingSetup, Terms
+from cosmic_opt.simulation.calibrated.serving_stages import Parts, first_layers_setup
 from cosmic_opt.simulation.calibrated.shapes import (
     ACTIVATION_BYTES,
     CLAMPED_GATE_KERNELS,
-    first_layers_model,
     gate_bytes,
     inputs_outputs,
 )
@@ -22,15 +20,22 @@ LOGIT_BYTES = 4
 HEAD_PRECISION = "bf16"
 
 
-def model_terms(setup: ServingSetup, designs: ServingDesigns, tokens: FloatArray, routed: FloatArray) -> Terms:
-    """Return seconds of all layers, each as what it is: a mixture may begin with layers of a dense MLP."""
-    first = first_layers_model(setup.model)
-    layers = setup.model.layers - (first.layers if first else 0)
-    terms = {name: layers * each for name, each in layer_terms(setup, designs, tokens, routed).items()}
-    if first is not None:
-        for name, each in layer_terms(replace(setup, model=first), designs, tokens, routed).items():
-            terms[name] = terms[name] + first.layers * each
-    return terms
+def model_parts(
+    setup: ServingSetup,
+    designs: ServingDesigns,
+    tokens: FloatArray,
+    routed: FloatArray,
+    attention_s: FloatArray,
+    head: FloatArray,
+) -> Parts:
+    """Return each kind of layer over `tokens` tokens, with its attention of `attention_s` seconds, and the head."""
+    first = first_layers_setup(setup)
+    layer, dense = (
+        None if each is None else layer_terms(each, designs, tokens, routed) | {"attention": attention_s}
+        for each in (setup, first)
+    )
+    assert layer is not None, "the server itself"
+    return Parts(layer, dense, head)
 
 
 def layer_terms(setup: ServingSetup, designs: ServingDesigns, tokens: FloatArray, routed: FloatArray) -> Terms:

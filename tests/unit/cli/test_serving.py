@@ -51,7 +51,7 @@ def test_a_design_beyond_a_limit_is_refused_by_every_command() -> None:
 def test_enumerate_gives_metrics_as_rules_and_as_simulate_call_them() -> None:
     names = "first_token_time,output_token_time_s,throughput,throughput_per_npu,users,kv_cache_per_npu"
     lines = [json.loads(line) for line in run("enumerate", NAME, "--with", names, *LIMIT).out.splitlines()]
-    assert len(lines) == 77
+    assert len(lines) == 86
     assert all(line["output_token_time_s"] <= 30e-3 for line in lines)
     assert {"first_token_time_s", "throughput_tokens_per_s", "kv_cache_per_npu_bytes"} <= set(lines[0])
     refused = run("enumerate", NAME, "--with", "step_time")
@@ -112,4 +112,4 @@ def test_validate_and_count_know_the_rules() -> None:
     keys = run("validate", NAME, "--json").keys
     assert keys["baseline"]["feasible"]
     assert {"fits", "engine_limit", "whole_kv_heads"} <= {rule["constraint"] for rule in keys["rules"]}
-    assert run("count", NAME, *LIMIT, "--json").keys["value"] == 77
+    assert run("count", NAME, *LIMIT, "--json").keys["value"] == 86

@@ -176,5 +176,5 @@ def test_events_and_exports_need_another_instance() -> None:
 
 def test_more_designs_than_can_be_scored_are_refused_with_a_way_out(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("cosmic_opt.search.every.EVERY_LIMIT", 100)
-    with pytest.raises(LimitError, match="268 designs"):
+    with pytest.raises(LimitError, match="328 designs"):
         Problem.load(NAME).solve()

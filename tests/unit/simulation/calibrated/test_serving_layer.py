@@ -15,7 +15,6 @@ from cosmic_opt.simulation.calibrated.serving_layer import (
     experts_touched,
     layer_terms,
     linear_s,
-    model_terms,
     reductions,
     stage_send_s,
     tensor_s,
@@ -120,14 +119,3 @@ def test_shared_experts_are_a_product_of_every_rank() -> None:
     more = layer_terms(server(shared), ONE, ones(4), ones(4))["matmul"]
     assert more > layer_terms(server(MIXTRAL), ONE, ones(4), ones(4))["matmul"]
     assert "experts" not in layer_terms(server(LLAMA_8B), ONE, ones(4), ones(4))
-
-
-def test_a_served_mixture_reads_its_dense_layers_as_what_they_are() -> None:
-    assert MIXTRAL.experts is not None
-    dense = replace(MIXTRAL, experts=None, ffn=14336)
-    some = replace(MIXTRAL, experts=replace(MIXTRAL.experts, dense_layers=3, dense_ffn=14336))
-    tokens, designs = np.array([64.0]), ServingDesigns.of()
-    expert, plain = (layer_terms(server(model), designs, tokens, tokens) for model in (MIXTRAL, dense))
-    mixed = model_terms(server(some), designs, tokens, tokens)
-    for name, each in expert.items():
-        assert mixed[name] == pytest.approx(29 * each + 3 * plain.get(name, 0.0)), name
