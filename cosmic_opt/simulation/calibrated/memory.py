@@ -13,7 +13,8 @@ STATE_BYTES = 18
 
 FILLED_SHARE = 0.94
 """Of the installed memory: what recipes fill. The rest is a margin against fragmentation, as large as that between GB
-of 10^9 and of 2^30; jobs planned to the last byte would recompute less than the published ones did."""
+of 10^9 and of 2^30; jobs planned to the last byte would recompute less than the published ones did. A data sheet's
+figure has that margin, and counts where no driver's is known."""
 
 
 def implied_recompute(setup: TrainingSetup, designs: TrainingDesigns) -> Recompute:
@@ -28,7 +29,7 @@ def implied_recompute(setup: TrainingSetup, designs: TrainingDesigns) -> Recompu
         footprint(setup, designs.with_recompute(Recompute.of(layers, elementwise=again))).total_bytes
         for layers, again in ((nothing, 0), (nothing, 1), (everything, 1))
     )
-    capacity = FILLED_SHARE * setup.device.installed_bytes
+    capacity = max(FILLED_SHARE * setup.device.installed_bytes, setup.device.memory_bytes)
     drop = (keep > capacity).astype(float)
     share = np.clip((cheap - capacity) / np.maximum(cheap - full, 1.0), 0.0, 1.0)
     return Recompute(np.where(drop > 0, share, 0.0), nothing, drop, nothing, nothing)
