@@ -15,7 +15,7 @@ from cosmic_opt.search.kernel.arrays import (
     pick,
     product_less,
 )
-from cosmic_opt.simulation.analytical._jit import jit
+from cosmic_opt.simulation.analytical._jit import jit, jit_apart
 from cosmic_opt.simulation.analytical.batch import option_vectors
 from cosmic_opt.simulation.analytical.layout import INFEASIBLE, Slot, Status, Whole
 from cosmic_opt.simulation.analytical.step import TOO_LONG, compose
@@ -26,7 +26,7 @@ _LEFT_OUT = np.array([slot.name.endswith("LATENCY") or slot in _DATA for slot in
 """Which slots a blocking bound leaves out: latencies, and all of data parallelism."""
 
 
-@jit
+@jit_apart
 def region_bound(
     tables: PhaseTables,
     options: Options,

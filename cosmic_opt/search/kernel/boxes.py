@@ -7,7 +7,7 @@ from typing import NamedTuple
 import numpy as np
 
 from cosmic_opt.search.kernel.arrays import KEY, LOWER, SLOTS, UPPER, IntArray, Options, Region
-from cosmic_opt.simulation.analytical._jit import jit
+from cosmic_opt.simulation.analytical._jit import jit, jit_apart
 from cosmic_opt.simulation.analytical.batch import option_vectors
 from cosmic_opt.simulation.analytical.layout import INFEASIBLE
 from cosmic_opt.simulation.analytical.step import TOO_LONG, compose
@@ -31,7 +31,7 @@ def _dominates(vectors: IntArray, options: Options, dim: int, left: int, right: 
     return True
 
 
-@jit
+@jit_apart
 def undominated(
     tables: PhaseTables, options: Options, region: Region, dim: int, vectors: IntArray, kept: IntArray
 ) -> int:
@@ -121,7 +121,7 @@ def _coupled(options: Options, region: Region, box: Box, start: IntArray, stop: 
     return True
 
 
-@jit
+@jit_apart
 def evaluate_box(
     options: Options, region: Region, box: Box, start: IntArray, stop: IntArray, limit: int
 ) -> tuple[int, int]:

@@ -17,7 +17,7 @@ from cosmic_opt.search.kernel.arrays import (
     product_less,
 )
 from cosmic_opt.search.kernel.boxes import Box, evaluate_box, undominated
-from cosmic_opt.simulation.analytical._jit import jit
+from cosmic_opt.simulation.analytical._jit import jit, jit_apart
 from cosmic_opt.simulation.analytical.layout import INFEASIBLE
 from cosmic_opt.simulation.analytical.step import TOO_LONG
 from cosmic_opt.simulation.analytical.tables import PhaseTables
@@ -33,7 +33,7 @@ class Stack(NamedTuple):
     bounds: IntArray
 
 
-@jit
+@jit_apart
 def open_region(tables: PhaseTables, options: Options, region: Region, limit: int) -> tuple[Box, Stack]:
     """Return working space, and a stack that holds the box of all options worth keeping (TOO_LONG: there are none)."""
     dimensions, longest = options.sizes.shape[0], options.inputs.shape[1]
@@ -58,7 +58,7 @@ def open_region(tables: PhaseTables, options: Options, region: Region, limit: in
     return box, stack
 
 
-@jit
+@jit_apart
 def solve_region(
     tables: PhaseTables,
     options: Options,
@@ -157,7 +157,7 @@ def _interesting(ticks: int, amount: int, best_ticks: int, best_amount: int, str
     return not product_less(best_ticks, best_amount, ticks, amount)
 
 
-@jit
+@jit_apart
 def best_split(
     options: Options, region: Region, box: Box, start: IntArray, stop: IntArray, limit: int, pair: IntArray
 ) -> tuple[int, int]:

@@ -14,7 +14,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from cosmic_opt.simulation.analytical._jit import jit
+from cosmic_opt.simulation.analytical._jit import jit, jit_apart
 from cosmic_opt.simulation.analytical.interleaved import interleaved_ends
 from cosmic_opt.simulation.analytical.layout import FULL, LIMIT_TICKS, NO_TIME, SELECTIVE, Term, Whole
 from cosmic_opt.simulation.analytical.sharding import fill_sharding
@@ -78,7 +78,7 @@ def _ceiling(whole: IntArray, vectors: IntArray) -> float:
     return ceiling
 
 
-@jit
+@jit_apart
 def _step(whole: IntArray, vectors: IntArray, terms: IntArray) -> int:
     terms[:] = 0
     pp = whole[Whole.PP]

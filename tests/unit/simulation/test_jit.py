@@ -1,0 +1,133 @@
+"""How functions are compiled: once, whatever calls them, and never with stale or missing parts."""
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from cosmic_opt.simulation.analytical._jit import jit, jit_apart, jit_inline
+from cosmic_opt.simulation.analytical.tables import IntArray
+
+MODULE = """
+from cosmic_opt.simulation.analytical._jit import jit, jit_apart
+
+@jit_apart
+def total(values):
+    result = 0
+    for value in values:
+        result += value
+    return result
+
+@jit
+def twice(values):
+    return 2 * total(values)
+"""
+CALL = "import numpy, kernels; print(kernels.twice(numpy.arange(5)), kernels.twice.stats.cache_hits)"
+
+
+@jit_apart
+def weighted(values: IntArray, weight: int, flag: bool) -> int:
+    total = 0
+    for value in values:
+        total += weight * value
+    return -total if flag else total
+
+
+@jit_apart
+def outer(values: IntArray, weight: int) -> tuple[int, IntArray]:
+    return weighted(values, weight, False) + weighted(values, 1, True), values
+
+
+@jit_inline
+def tenth(values: IntArray) -> int:
+    return int(values[0] // 10)
+
+
+@jit_apart
+def refuses(value: int) -> int:
+    if value < 0:
+        raise ValueError("below zero")
+    return value
+
+
+@jit
+def called(values: IntArray) -> int:
+    return outer(values, 3)[0] + outer(values, 5)[1][-1] + tenth(values)
+
+
+@jit
+def forwards(value: int) -> int:
+    return refuses(value) + 1
+
+
+@jit
+def plus(value: int, more: int) -> int:
+    return value + more
+
+
+@jit
+def constants(value: int) -> int:
+    return plus(value, 1) + plus(value, 2) + plus(3, value) + plus(4, 5)
+
+
+def test_a_function_apart_is_what_python_computes() -> None:
+    values = np.array([20, 4, 5], dtype=np.int64)
+    assert called(values) == (3 - 1) * 29 + 5 + 2
+
+
+def test_an_error_in_a_function_apart_reaches_the_caller() -> None:
+    assert forwards(1) == 2
+    with pytest.raises(ValueError, match="below zero"):
+        forwards(-1)
+
+
+@pytest.mark.parametrize("function", [refuses, tenth])
+def test_python_cannot_call_what_has_no_entry_for_it(function: object) -> None:
+    with pytest.raises(NotImplementedError):
+        function(1)  # type: ignore[operator]
+
+
+def test_constants_make_no_forms_of_their_own() -> None:
+    assert constants(10) == 11 + 12 + 13 + 9
+    assert len(plus.signatures) == 1  # type: ignore[attr-defined]
+
+
+def test_an_array_passed_on_is_released() -> None:
+    values = np.arange(3)
+    before = sys.getrefcount(values)
+    for _ in range(100):
+        called(values)
+    assert sys.getrefcount(values) == before
+
+
+@pytest.fixture
+def kernels(tmp_path: Path) -> Path:
+    (tmp_path / "kernels.py").write_text(MODULE)
+    return tmp_path
+
+
+def run(folder: Path) -> str:
+    """Call the compiled function in a new process that keeps compiled forms in `folder`."""
+    path = os.pathsep.join((str(folder), *sys.path))
+    environment = {**os.environ, "NUMBA_CACHE_DIR": str(folder / "cache"), "PYTHONPATH": path}
+    return subprocess.run(
+        [sys.executable, "-c", CALL], env=environment, text=True, capture_output=True, check=True
+    ).stdout
+
+
+def test_a_caller_from_the_cache_finds_what_is_apart_or_compiles_it_again(kernels: Path) -> None:
+    assert run(kernels) == "20 Counter()\n"
+    hit = run(kernels)
+    assert hit.startswith("20 Counter({")
+    for path in (kernels / "cache").rglob("kernels.total*"):
+        path.unlink()
+    assert run(kernels) == hit
+
+
+def test_a_changed_function_apart_is_not_the_old_one(kernels: Path) -> None:
+    assert run(kernels).startswith("20 ")
+    (kernels / "kernels.py").write_text(MODULE.replace("result += value", "result += 10 * value"))
+    assert run(kernels) == "200 Counter()\n"
