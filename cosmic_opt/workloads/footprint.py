@@ -108,12 +108,14 @@ def layer_activation_bytes(job: FootprintJob, designs: TrainingDesigns, operand_
     Inputs of norms and maps are whole on each tp rank without sequence parallelism; queries, keys, values and the
     MLP's branches are split. Unfused attention keeps its scores, too (`score_bytes`).
     A recipe that casts the operands of maps keeps them cast, in `operand_bytes` per element (Transformer Engine); the
-    output of attention twice then, since its own backward reads 16 bits.
+    output of attention twice then, since its own backward reads 16 bits. Keys and values are kept as attention reads
+    them: once for each query head where the framework repeats them.
     """
     model, experts = job.model, job.model.experts
     whole = (2 * (2 + operand_bytes) + (2 if model.dropout else 0)) * model.hidden
     ffn: FloatArray | float = model.ffn
-    inside: FloatArray | float = 2.0 * (2 * model.score_width + model.kv_width)
+    keys = model.score_width + model.value_width if job.stack.repeats_keys else model.kv_width
+    inside: FloatArray | float = 2.0 * (2 * model.score_width + keys)
     if operand_bytes < 2:
         inside += operand_bytes * model.value_width
     if experts is not None:

@@ -143,3 +143,10 @@ def test_more_copies_than_ranks_share_nothing() -> None:
     job = setup(stack="torchtitan-2025")
     two, many = (footprint(job, TrainingDesigns.of(dp=2, zero_stage=3, shard_replicas=n)) for n in (2, 1000))
     assert two.total_bytes == many.total_bytes
+
+
+def test_repeated_keys_are_kept_once_for_each_query_head() -> None:
+    plain = setup(stack="torchtitan-2025")
+    grouped = replace(plain, stack=replace(plain.stack, repeats_keys=False))
+    kept, less = (layer_activation_bytes(each, TrainingDesigns.of(tp=2)) for each in (plain, grouped))
+    assert kept - less == pytest.approx(2 * 4096 * 2 * (32 - 8) * 128 / 2)
