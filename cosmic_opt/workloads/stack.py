@@ -131,6 +131,7 @@ class Stack:
         fused_experts: Block-scaled experts run as fused kernels: dispatch writes tokens in expert order, grouped
             products activate and cast inside, and the host does not read token counts.
         straggler_per_doubling: Relative slow-down per doubling of GPUs above 512.
+        pads_vocabulary: A vocabulary that no rank splits is padded to aligned rows, too.
         repeats_keys: Key heads are copied to one per query head before attention, which the exchange then moves, too.
         context_blocks: After an all_gather of keys, attention still goes block by block as in a ring, whose gradients
             pass from rank to rank; else it is one kernel over all keys, whose gradients are reduced at once.
@@ -158,6 +159,7 @@ class Stack:
     attention: AttentionKernel
     host: HostCost
     overlap: Overlap
+    pads_vocabulary: bool = False
     repeats_keys: bool = False
     context_blocks: bool = False
     context_sum_bytes: float = 2.0

@@ -8,17 +8,17 @@ from cosmic_opt.simulation.calibrated.communication import COLLECTIVES_PER_PASS
 from cosmic_opt.simulation.calibrated.job import FloatArray, TrainingDesigns, TrainingSetup
 from cosmic_opt.simulation.calibrated.layer import softmax_is_fused
 
-SHARPNESS = 4
+SHARPNESS = 5
 """Power of the smooth maximum of device and host time: queues between the two are finite."""
 SEPARATE_SOFTMAX_LAUNCHES = (4, 5)
 """Kernels beyond one, forward and backward, where scale, mask, casts and softmax are separate."""
 
 
 def paced_s(device_s: FloatArray, host_s: FloatArray) -> FloatArray:
-    """Return (device^4 + host^4)^(1/4), the time of work the host launches while the device runs."""
+    """Return (device^5 + host^5)^(1/5), the time of work the host launches while the device runs."""
     longer = np.maximum(np.maximum(device_s, host_s), 1e-300)
     ratio = np.minimum(device_s, host_s) / longer
-    return np.asarray(longer * np.sqrt(np.sqrt(1 + ratio**SHARPNESS)))
+    return np.asarray(longer * (1 + ratio**SHARPNESS) ** (1 / SHARPNESS))
 
 
 def layer_host_s(setup: TrainingSetup, designs: TrainingDesigns) -> FloatArray:

@@ -6,6 +6,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from cosmic_opt.simulation.calibrated.host import paced_s
 from cosmic_opt.simulation.calibrated.job import FloatArray, TrainingDesigns, TrainingSetup
 from cosmic_opt.simulation.calibrated.shapes import first_layers_model
 from cosmic_opt.simulation.calibrated.work import Work
@@ -24,6 +25,7 @@ class Stages:
     Attributes:
         layers: Layers of that stage; of them `first_layers` are such that a mixture of experts begins with.
         has_head: 1 where it computes the logits; `has_embedding` likewise.
+        exchange_s: What its messages add to a micro-batch, seconds.
         bubble_s: Fill and drain of the whole schedule, seconds.
         longest_s: One micro-batch on that stage, seconds.
     """
@@ -32,12 +34,15 @@ class Stages:
     first_layers: FloatArray
     has_head: FloatArray
     has_embedding: FloatArray
+    exchange_s: FloatArray
     bubble_s: FloatArray
     longest_s: FloatArray
 
 
-def schedule(setup: TrainingSetup, designs: TrainingDesigns, work: Work, exchange_s: FloatArray) -> Stages:
+def schedule(setup: TrainingSetup, designs: TrainingDesigns, work: Work, sent_s: FloatArray) -> Stages:
     """Return the stage that sets the pace and the bubble: (sum of stages - longest) / interleave.
+
+    `sent_s` are the seconds of a stage's messages in one micro-batch, waiting for them included.
 
     Narayanan 2021, section 2.2: m micro-batches take m times the longest stage plus one pass through the others. GPipe
     and 1F1B differ in memory, not in time; a zero-bubble schedule fills two thirds with weight gradients.
@@ -55,19 +60,36 @@ def schedule(setup: TrainingSetup, designs: TrainingDesigns, work: Work, exchang
     inner_s = np.where(middle, full * layer_s - some * less_s, 0.0)
     before_s, inside = np.maximum(inner_s, first_s), inner_s >= first_s
     at_end = single | (last_s >= before_s)
+    held = np.where(at_end, last, np.where(inside, full, first))
+    held_first = np.where(at_end, few, np.where(inside, some, begin))
+    exchange_s = np.where(single, 0.0, _exchange_s(work, held, held_first, sent_s))
     longest = np.where(at_end, last_s, before_s) + exchange_s
     every = first_layers_model(model)
     total = model.layers * layer_s - (every.layers if every else 0) * less_s
     total = total + head_s + embedding_s + designs.pp * exchange_s
     share = np.where(designs.schedule == SCHEDULES.index("zero_bubble"), ZERO_BUBBLE_SHARE, 1.0)
     return Stages(
-        layers=np.where(at_end, last, np.where(inside, full, first)),
-        first_layers=np.where(at_end, few, np.where(inside, some, begin)),
+        layers=held,
+        first_layers=held_first,
         has_head=at_end.astype(float),
         has_embedding=(single | (~at_end & (first_s > inner_s))).astype(float),
+        exchange_s=exchange_s,
         bubble_s=share * np.maximum(total - longest, 0.0) / designs.interleave,
         longest_s=longest,
     )
+
+
+def _exchange_s(work: Work, layers: FloatArray, first: FloatArray, sent_s: FloatArray) -> FloatArray:
+    """Return what messages add to a micro-batch of so many layers.
+
+    A device that waits for its host anyway loses nothing to them, so they are paced together with the layers:
+    host-bound steps of folds 0 and 1 take the same time for a layer with and without a pipeline.
+    """
+    device_s, launch_s = layers * work.device_s, layers * work.launch_s
+    if work.first is not None:
+        device_s = device_s - first * (work.device_s - work.first.device_s)
+        launch_s = launch_s - first * (work.launch_s - work.first.launch_s)
+    return paced_s(device_s + sent_s, launch_s) - paced_s(device_s, launch_s)
 
 
 def first_layers(model: LanguageModel, designs: TrainingDesigns, stage: FloatArray) -> FloatArray:

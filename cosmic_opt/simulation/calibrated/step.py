@@ -42,8 +42,7 @@ def step_time(setup: TrainingSetup, designs: TrainingDesigns) -> StepTime:
     not part of a step.
     """
     work = micro_batch_work(setup, designs)
-    exchange = np.where(designs.pp > 1, stage_exchange_s(setup, designs) + setup.stack.host.exchange_s, 0.0)
-    stages = schedule(setup, designs, work, exchange)
+    stages = schedule(setup, designs, work, stage_exchange_s(setup, designs) + setup.stack.host.exchange_s)
     micro_batches = designs.micro_batches(setup)
     heads = micro_batches * stages.has_head
 
@@ -53,7 +52,7 @@ def step_time(setup: TrainingSetup, designs: TrainingDesigns) -> StepTime:
             terms[name] = terms[name] + each
     terms["host"] = terms["host"] + heads * work.head_wait_s
     terms["head"] = heads * work.head.both_s + micro_batches * stages.has_embedding * work.embedding.both_s
-    terms["exchange"] = micro_batches * exchange
+    terms["exchange"] = micro_batches * stages.exchange_s
     terms["bubble"] = stages.bubble_s
     sharding, gradients = _weights(setup, designs, work, stages)
     terms["sharding"], terms["gradients"] = sharding.exposed_s, gradients.exposed_s

@@ -39,6 +39,7 @@ class Work:
         layer: Device work of one layer by class, its collectives included.
         whole_layer: The sum of `layer`.
         recompute_s: Forward work of the layer that backward runs again.
+        launch_s: Time the host takes to launch the layer.
         host_s: Time of the layer the device waits for its host.
         head: Logits and loss; `embedding` the look-up.
         head_wait_s: Time of the head the device waits for its host.
@@ -48,6 +49,7 @@ class Work:
     layer: Mapping[str, Pass]
     whole_layer: Pass
     recompute_s: FloatArray
+    launch_s: FloatArray
     host_s: FloatArray
     head: Pass
     embedding: Pass
@@ -55,9 +57,14 @@ class Work:
     first: Work | None = None
 
     @property
+    def device_s(self) -> FloatArray:
+        """The layer's time on a device that waits for nobody."""
+        return self.whole_layer.both_s + self.recompute_s
+
+    @property
     def layer_s(self) -> FloatArray:
         """The layer's time."""
-        return self.whole_layer.both_s + self.recompute_s + self.host_s
+        return self.device_s + self.host_s
 
     def take(self, index: NDArray[np.intp]) -> Work:
         """Return the entries at `index`."""
@@ -65,6 +72,7 @@ class Work:
             {name: each.take(index) for name, each in self.layer.items()},
             self.whole_layer.take(index),
             self.recompute_s[index],
+            self.launch_s[index],
             self.host_s[index],
             self.head.take(index),
             self.embedding.take(index),
@@ -98,10 +106,9 @@ def _layer_work(setup: TrainingSetup, cells: TrainingDesigns) -> Work:
     layer = _layer(setup, cells)
     whole = total(layer)
     recompute = _recompute_s(cells, layer, whole)
-    device = whole.both_s + recompute
+    device, launch = whole.both_s + recompute, layer_host_s(setup, cells)
     nothing = Pass.zero(cells)
-    host = paced_s(device, layer_host_s(setup, cells)) - device
-    return Work(layer, whole, recompute, host, nothing, nothing, nothing.forward_s)
+    return Work(layer, whole, recompute, launch, paced_s(device, launch) - device, nothing, nothing, nothing.forward_s)
 
 
 def _layer(setup: TrainingSetup, designs: TrainingDesigns) -> dict[str, Pass]:

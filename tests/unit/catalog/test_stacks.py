@@ -59,6 +59,7 @@ def test_an_unknown_stack_is_refused_with_the_nearest_names() -> None:
         ("selective: attention", "selective: everything", "unknown selective"),
         ("tensor_mode: none", "tensor_mode: magic", "unknown tensor_mode"),
         ("context_schedule: balanced", "context_schedule: spiral", "unknown context_schedule"),
+        ("fused_experts: false", "fused_experts: false\npads_vocabulary: 128", "pads_vocabulary|true or false"),
         ("fused_experts: false", "fused_experts: false\nrepeats_keys: perhaps", "repeats_keys|true or false"),
         ("fused_experts: false", "fused_experts: false\ncontext_sum_bytes: 0", "context_sum_bytes is 0"),
         ("kind: flash", "kind: flashy", "unknown attention.kind"),

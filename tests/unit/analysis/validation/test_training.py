@@ -261,11 +261,11 @@ def test_steps_of_weak_scaling_are_ordered_though_their_rates_hardly_are() -> No
     assert spearmanr(predicted, measured).statistic >= 0.98
 
 
-def test_the_split_the_model_chooses_is_the_best_measured_one_three_times_in_four() -> None:
+def test_the_split_the_model_chooses_is_the_best_measured_one_two_times_in_three() -> None:
     regret = shipped().summary.regret
     assert regret is not None
     assert regret.groups >= 25
-    assert regret.none >= 20
+    assert regret.none >= 18
     assert regret.median == 0
     assert regret.p90 <= 0.08
 

@@ -23,7 +23,7 @@ NONE = np.zeros(1)
 
 
 def stages(longest_s: float) -> Stages:
-    return Stages(NONE, NONE, NONE, NONE, NONE, np.array([longest_s]))
+    return Stages(NONE, NONE, NONE, NONE, NONE, NONE, np.array([longest_s]))
 
 
 def test_a_node_holds_whole_tp_groups_first() -> None:

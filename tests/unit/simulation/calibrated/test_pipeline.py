@@ -9,6 +9,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from cosmic_opt.simulation.calibrated.host import paced_s
 from cosmic_opt.simulation.calibrated.job import TrainingDesigns
 from cosmic_opt.simulation.calibrated.layer import Pass
 from cosmic_opt.simulation.calibrated.pipeline import first_layers, schedule
@@ -22,7 +23,7 @@ ZERO = np.zeros(1)
 def work(layer_s: float, head_s: float = 0.0) -> Work:
     layer = Pass(np.array([layer_s / 3]), np.array([2 * layer_s / 3]))
     head = Pass(np.array([head_s]), ZERO)
-    return Work({"matmul": layer}, layer, ZERO, ZERO, head, Pass(ZERO, ZERO), ZERO)
+    return Work({"matmul": layer}, layer, ZERO, ZERO, ZERO, head, Pass(ZERO, ZERO), ZERO)
 
 
 def mixture(layer_s: float, first_s: float, head_s: float = 0.0) -> Work:
@@ -46,6 +47,29 @@ def test_bubble_of_equal_stages_is_p_minus_1_stages() -> None:
     stages = schedule(setup(GPT_175B), TrainingDesigns.of(pp=8), work(1.0), ZERO)
     assert stages.longest_s == pytest.approx(12)
     assert stages.bubble_s == pytest.approx(7 * 12)
+
+
+def launched(launch_s: float, layer_s: float) -> Work:
+    waits_s = paced_s(np.array([layer_s]), np.array([launch_s])) - layer_s
+    return replace(work(layer_s), launch_s=np.array([launch_s]), host_s=waits_s)
+
+
+def test_messages_add_their_time_to_a_busy_device_and_nothing_to_one_that_waits_for_its_host() -> None:
+    job, designs, sent_s = setup(GPT_175B), TrainingDesigns.of(pp=8), np.array([0.6])
+    busy, waiting = (schedule(job, designs, launched(each, 1.0), sent_s) for each in (0.0, 10.0))
+    assert busy.exchange_s == pytest.approx(0.6)
+    assert busy.longest_s == pytest.approx(12.6)
+    assert busy.bubble_s == pytest.approx(7 * 12.6)
+    assert 0 < waiting.exchange_s < 1e-4
+
+
+def test_messages_share_the_time_of_a_host_that_is_as_fast_as_its_device() -> None:
+    stages = schedule(setup(GPT_175B), TrainingDesigns.of(pp=8), launched(1.0, 1.0), np.array([12.0]))
+    assert stages.exchange_s == pytest.approx((24**5 + 12**5) ** 0.2 - 12 * 2**0.2)
+
+
+def test_one_stage_sends_nothing() -> None:
+    assert schedule(setup(GPT_175B), TrainingDesigns.of(), work(1.0), np.ones(1)).exchange_s == 0
 
 
 def test_interleaving_divides_the_bubble() -> None:
