@@ -23,6 +23,8 @@ from numba.core import cgutils
 from numba.extending import intrinsic
 
 Function = TypeVar("Function", bound=Callable[..., Any])
+_build: Any = cgutils
+_without_literal: Any = numba.types.unliteral
 
 
 def jit(function: Function) -> Function:
@@ -93,12 +95,12 @@ def _for_compiled(function: Function, dispatcher: Any, apart: str) -> Function:
             if apart:
                 library._reload_init.add(address)
                 shape = convention.get_function_type(called.return_type, called.args)
-                entry = cgutils.get_or_insert_function(builder.module, shape, address.symbol)
+                entry = _build.get_or_insert_function(builder.module, shape, address.symbol)
             else:
                 library.add_linking_library(compiled.library)
                 entry = context.declare_function(builder.module, compiled.fndesc)
             status, result = convention.call_function(builder, entry, called.return_type, called.args, values)
-            with cgutils.if_unlikely(builder, status.is_error):
+            with _build.if_unlikely(builder, status.is_error):
                 convention.return_status_propagate(builder, status)
             return result
 
@@ -124,8 +126,8 @@ def _without_literals(dispatcher: Any) -> Any:
     template = dispatcher.get_call_template
 
     def of_values(arguments: Any, keywords: Any) -> Any:
-        values = {name: numba.types.unliteral(kind) for name, kind in keywords.items()}
-        return template(tuple(map(numba.types.unliteral, arguments)), values)
+        values = {name: _without_literal(kind) for name, kind in keywords.items()}
+        return template(tuple(map(_without_literal, arguments)), values)
 
     dispatcher.get_call_template = of_values
     return dispatcher

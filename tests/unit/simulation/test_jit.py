@@ -5,6 +5,7 @@ import subprocess
 import sys
 from pathlib import Path
 
+import numba
 import numpy as np
 import pytest
 
@@ -63,16 +64,6 @@ def forwards(value: int) -> int:
     return refuses(value) + 1
 
 
-@jit
-def plus(value: int, more: int) -> int:
-    return value + more
-
-
-@jit
-def constants(value: int) -> int:
-    return plus(value, 1) + plus(value, 2) + plus(3, value) + plus(4, 5)
-
-
 def test_a_function_apart_is_what_python_computes() -> None:
     values = np.array([20, 4, 5], dtype=np.int64)
     assert called(values) == (3 - 1) * 29 + 5 + 2
@@ -90,7 +81,18 @@ def test_python_cannot_call_what_has_no_entry_for_it(function: object) -> None:
         function(1)  # type: ignore[operator]
 
 
-def test_constants_make_no_forms_of_their_own() -> None:
+def test_constants_make_no_forms_of_their_own(monkeypatch: pytest.MonkeyPatch) -> None:
+    compiler = numba.njit
+    monkeypatch.setattr(numba, "njit", lambda **options: compiler(**{**options, "cache": False}))
+
+    @jit
+    def plus(value: int, more: int) -> int:
+        return value + more
+
+    @jit
+    def constants(value: int) -> int:
+        return plus(value, 1) + plus(value, 2) + plus(3, value) + plus(4, 5)
+
     assert constants(10) == 11 + 12 + 13 + 9
     assert len(plus.signatures) == 1  # type: ignore[attr-defined]
 
