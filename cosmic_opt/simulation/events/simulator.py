@@ -11,7 +11,8 @@ from cosmic_opt.simulation.analytical.inputs import DEFAULTS, OPTIONS, WEIGHT_SH
 from cosmic_opt.simulation.analytical.simulator import AnalyticalSimulator
 from cosmic_opt.simulation.events.lower import Lowered, lower
 from cosmic_opt.simulation.events.program import PLANNED, Call
-from cosmic_opt.simulation.events.spread import spread_calls
+from cosmic_opt.simulation.events.rank_step import EveryRank
+from cosmic_opt.simulation.events.spread import extents_of, spread_calls
 from cosmic_opt.simulation.events.step import EventStep, StepSimulation
 from cosmic_opt.system.multidim import THEMIS
 from cosmic_opt.workloads.graph import TrainingGraph, training_graph
@@ -61,6 +62,12 @@ class EventSimulator:
             )
         graph = self.graph(values)
         return StepSimulation(self._lower(design, values, graph), graph)
+
+    def every_rank(self, design: Mapping[str, Value]) -> EveryRank:
+        """Return all ranks of one design, ready to run."""
+        simulation = self.bind(design)
+        extents = extents_of({**self.constants, **design}, self.analytical.dimensions)
+        return EveryRank(simulation.lowered, simulation.graph, extents)
 
     def graph(self, values: Mapping[str, Value]) -> TrainingGraph:
         """Return the operator graph of a design with all its values."""

@@ -64,7 +64,7 @@ def _groups(values: Mapping[str, Value], dimensions: int) -> dict[str, Group]:
             for dim in dims
         )
     )
-    extents = _extents(values, dimensions)
+    extents = extents_of(values, dimensions)
     strides = dict(zip(GROUPS, placement_strides([extents[group] for group in GROUPS]), strict=True))
     algorithms = tuple(str(values[f"algorithm[{dim}]"]) for dim in dims)
     found = {}
@@ -76,7 +76,7 @@ def _groups(values: Mapping[str, Value], dimensions: int) -> dict[str, Group]:
     return found
 
 
-def _extents(values: Mapping[str, Value], dimensions: int) -> dict[str, tuple[int, ...]]:
+def extents_of(values: Mapping[str, Value], dimensions: int) -> dict[str, tuple[int, ...]]:
     """Return the extents of every group, given or nested in their order."""
     if f"extent[{GROUPS[0]},0]" in values:
         return {group: tuple(int(values[f"extent[{group},{dim}]"]) for dim in range(dimensions)) for group in GROUPS}

@@ -1,62 +1,17 @@
-"""Every rank by itself: equal ones end when the representative does, slow ones hold up whom they meet."""
+"""Lists of operations of every rank: who meets whom and when, by hand, and what can never end."""
 
 from __future__ import annotations
 
-from dataclasses import replace
-from fractions import Fraction
+import random
 from time import process_time
 
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
-from cosmic_opt.errors import LimitError, SpecError
-from cosmic_opt.simulation.events.ranks import RankOp, run_ranks, training_ranks
-from cosmic_opt.simulation.events.step import StepSimulation
-from cosmic_opt.workloads.graph import Stage
-from tests.unit.simulation.events.designs import random_steps, small_simulator
-from tests.unit.simulation.events.test_step import ALONE, optimizer_ticks
-
-MODEL = small_simulator()
-SHAPE = {"npus_per_dim": (2, 3, 1), "micro_batch": 1, "overlap_gradients": 0, "overlap_weights": 0}
-
-
-def step_ticks(simulation: StepSimulation, degrees: dict[str, int], slow: dict[int, Fraction | int]) -> int:
-    programs = training_ranks(simulation.lowered, simulation.graph, degrees, slow)
-    return run_ranks(programs).ticks + optimizer_ticks(simulation.lowered)
-
-
-@pytest.mark.parametrize("pieces", [1, 2])
-@pytest.mark.parametrize(
-    ("dp", "tp", "pp", "sp"), [(6, 1, 1, 1), (1, 3, 2, 1), (2, 1, 3, 1), (1, 2, 1, 3), (1, 1, 6, 1), (2, 3, 1, 1)]
-)
-def test_equal_ranks_take_the_folded_step_to_the_tick(dp: int, tp: int, pp: int, sp: int, pieces: int) -> None:
-    degrees = {"dp": dp, "tp": tp, "sp": sp}
-    for design, simulation, _ in random_steps(3, 2, MODEL, pp=pp, **degrees, **SHAPE, interleave=pieces):
-        assert step_ticks(simulation, degrees, {}) == simulation.run().step_ticks, design
-
-
-def test_unequal_stages_take_the_folded_step_of_their_graph() -> None:
-    """The last stage's layer moves to the first one."""
-    degrees = {"dp": 2, "tp": 1, "sp": 1}
-    for design, simulation, _ in random_steps(5, 4, MODEL, pp=3, **degrees, **SHAPE):
-        first, middle, last = simulation.graph.stages
-        moved, kept = last.pieces[0].buckets[0], last.pieces[0].buckets[1:]
-        pieces = [
-            replace(first.pieces[0], buckets=(*first.pieces[0].buckets, moved)),
-            replace(last.pieces[0], buckets=kept),
-        ]
-        graph = replace(simulation.graph, stages=(Stage(0, (pieces[0],)), middle, Stage(2, (pieces[1],))))
-        uneven = StepSimulation(simulation.lowered, graph)
-        assert step_ticks(uneven, degrees, {}) == uneven.run().step_ticks, design
-
-
-def test_a_tensor_parallel_straggler_holds_up_all_its_compute() -> None:
-    """All compute takes twice its time, all communication once."""
-    for design, simulation, _ in random_steps(1, 4, MODEL, dp=1, tp=6, sp=1, pp=1, **{**SHAPE, **ALONE}):
-        step = simulation.run()
-        communication = step.terms["tensor-parallel communication"]
-        slowed = 2 * (step.step_ticks - communication - optimizer_ticks(simulation.lowered)) + communication
-        ticks = step_ticks(simulation, {"dp": 1, "tp": 6, "sp": 1}, {4: 2})
-        assert ticks == slowed + optimizer_ticks(simulation.lowered), design
+from cosmic_opt.errors import CosmicError, SpecError
+from cosmic_opt.simulation.events import Visit
+from cosmic_opt.simulation.events.ranks import RankOp, run_ranks
 
 
 def test_a_rank_without_communication_is_slow_alone() -> None:
@@ -67,10 +22,10 @@ def test_a_rank_without_communication_is_slow_alone() -> None:
     assert times.ticks == 40
 
 
-def test_a_collective_starts_with_its_last_member() -> None:
+def test_members_of_a_collective_end_together_after_the_last_one_came() -> None:
     times = run_ranks([[RankOp("work", 3), RankOp("sum", 5, (0, 1))], [RankOp("work", 9), RankOp("sum", 5, (0, 1))]])
-    assert times.starts == ((0, 9), (0, 9))
-    assert times.ticks == 14
+    assert times.starts == ((0, 3), (0, 9))
+    assert times.ends == ((3, 14), (9, 14))
 
 
 def test_the_order_in_which_members_are_listed_does_not_matter() -> None:
@@ -85,19 +40,76 @@ def test_overlapping_groups_take_turns() -> None:
     assert times.ends == ((4, 6, 10), (6, 9, 10), (9, 10))
 
 
+def test_a_collective_beside_work_waits_for_the_straggler_and_holds_up_nobody_until_it_is_needed() -> None:
+    """By hand: a's gradients are there at 10 and 13, so they move from 13 to 17; b's, at 20 and 26, from 26 to 30.
+
+    Rank 0 stands still from 20 to 30, rank 1 from 26 to 30.
+    """
+    both = (0, 1)
+
+    def steps(rank: int, ticks: int) -> list[RankOp]:
+        work = RankOp("work", ticks)
+        sums = [RankOp("sum a", 4, both, beside=True), RankOp("sum b", 4, both, beside=True)]
+        return [work, sums[0], work, sums[1], RankOp("optimizer", 1, after=(rank, 3))]
+
+    times = run_ranks([steps(0, 10), steps(1, 13)])
+    assert times.ends == ((10, 17, 20, 30, 31), (13, 17, 26, 30, 31))
+
+
+def test_chunks_of_a_collective_beside_blocking_ones_share_the_port() -> None:
+    """By hand: two chunks of 4 from 10 on; blocking traffic of the pair comes at 12 and waits for the first chunk.
+
+    It came after the second chunk: first come, first served lets that one pass, last come does not.
+    """
+    both = (0, 1)
+    steps = [
+        RankOp("work", 10),
+        RankOp("gradients", 4, both, beside=True, chunks=2),
+        RankOp("work", 2),
+        RankOp("stream", 3, both),
+    ]
+    assert run_ranks([steps, steps]).ends == ((10, 18, 12, 21),) * 2
+    assert run_ranks([steps, steps], policy="lifo").ends == ((10, 21, 12, 17),) * 2
+
+
+def test_phases_on_two_dimensions_follow_each_other_chunk_by_chunk() -> None:
+    """By hand: dimension 0 serves at 0 and 4, each chunk arrives 1 later, dimension 1 takes 3: 5 to 8 and 9 to 12."""
+    call = RankOp("sum", 0, (0, 1), route=(Visit(0, 4, 1), Visit(1, 3, 0)), chunks=2)
+    assert run_ranks([[call], [call]]).ends == ((12,), (12,))
+
+
+def test_a_port_that_waits_for_another_serves_who_can_start_meanwhile() -> None:
+    """By hand: 0 and 1 need rank 1's port, which serves 1 and 2 until 10; rank 0's takes its sum with 3 at 4."""
+    long, blocked, short = RankOp("long", 10, (1, 2)), RankOp("blocked", 5, (0, 1), beside=True), RankOp("s", 2, (0, 3))
+    programs = [
+        [RankOp("work", 1), blocked, RankOp("work", 3), short],
+        [RankOp("long", 10, (1, 2), beside=True), RankOp("work", 1), RankOp("blocked", 5, (0, 1))],
+        [long],
+        [short],
+    ]
+    assert run_ranks(programs).ends == ((1, 15, 4, 6), (10, 1, 15), (10,), (6,))
+
+
 def test_a_collective_costs_each_member_one_step_whatever_the_group() -> None:
-    """A thousand ranks meet 500 times. A step that looked at all members would take minutes."""
+    """A thousand ranks meet 300 times. A step that looked at all members would take minutes."""
+    run_ranks([[RankOp("sum", 1, (0, 1))]] * 2)  # compiles
     everybody = tuple(range(1000))
-    programs = [[RankOp("work", rank + 1), *[RankOp("sum", 5, everybody)] * 500] for rank in everybody]
+    programs = [[RankOp("work", rank + 1), *[RankOp("sum", 5, everybody)] * 300] for rank in everybody]
     began = process_time()
-    times = run_ranks(programs)
-    assert times.ticks == 1000 + 500 * 5
+    assert run_ranks(programs).ticks == 1000 + 300 * 5
     assert process_time() - began < 10
 
 
 def test_a_message_is_waited_for() -> None:
     times = run_ranks([[RankOp("work", 3), RankOp("send", 4)], [RankOp("receive", 0, (), (0, 1)), RankOp("work", 2)]])
     assert times.ends == ((3, 7), (7, 9))
+
+
+def test_a_collective_beside_may_wait_for_its_issue_and_for_a_message() -> None:
+    """Issued at 4, while the message is out at 9; and issued at 12, long after it."""
+    for work, end in ((4, 14), (12, 17)):
+        one = [RankOp("work", work), RankOp("sum", 5, (0,), after=(1, 0), beside=True), RankOp("work", 1)]
+        assert run_ranks([one, [RankOp("message", 9)]]).ends == ((work, end, work + 1), (9,))
 
 
 def test_a_rendezvous_that_never_completes_names_ranks_and_operations() -> None:
@@ -109,14 +121,8 @@ def test_a_rendezvous_that_never_completes_names_ranks_and_operations() -> None:
         run_ranks([*crossed, [RankOp("a", 1, (0, 1, 2))]])
     with pytest.raises(SpecError, match=r"rank 0 at 'x' for operation \(1, 0\)"):
         run_ranks([[RankOp("x", 1, (), (1, 0))], [RankOp("y", 1, (), (0, 0))]])
-
-
-def test_a_missing_member_of_a_training_step_is_found() -> None:
-    ((_, simulation, _),) = random_steps(1, 1, MODEL, dp=1, tp=6, sp=1, pp=1, **{**SHAPE, **ALONE})
-    programs = list(training_ranks(simulation.lowered, simulation.graph, {"dp": 1, "tp": 6, "sp": 1}))
-    programs[5] = tuple(op for op in programs[5] if not op.members)
-    with pytest.raises(SpecError, match=r"rank 0 at 'embedding: .*' for ranks 5"):
-        run_ranks(programs)
+    with pytest.raises(SpecError, match=r"rank 0 at 'sum' for ranks 1"):
+        run_ranks([[RankOp("sum", 5, (0, 1), beside=True), RankOp("work", 9)], [RankOp("work", 5)]])
 
 
 @pytest.mark.parametrize(
@@ -124,30 +130,77 @@ def test_a_missing_member_of_a_training_step_is_found() -> None:
     [
         [[RankOp("negative", -1)]],
         [[RankOp("nan", float("nan"))]],  # type: ignore[arg-type]
+        [[RankOp("huge", 2**61)]],
         [[RankOp("not a member", 1, (1,))], []],
         [[RankOp("twice", 1, (0, 0))]],
         [[RankOp("nobody", 1, (0, 7))]],
+        [[RankOp("no number", 1, (0, "1"))]],  # type: ignore[arg-type]
         [[RankOp("waits for nothing", 1, (), (3, 0))]],
         [[RankOp("sum", 5, (0, 1))], [RankOp("gather", 5, (0, 1))]],
+        [[RankOp("sum", 5, (0, 1))], [RankOp("sum", 6, (0, 1))]],
+        [[RankOp("sum", 5, (0, 1), chunks=2)], [RankOp("sum", 5, (0, 1))]],
+        [[RankOp("work beside", 5, beside=True)]],
+        [[RankOp("chunks", 5, (0,), chunks=0)]],
+        [[RankOp("chunks", 5, (0,), chunks=10**6)]],
+        [[RankOp("two times", 5, (0,), route=(Visit(0, 1, 1),))]],
+        [[RankOp("dimension", 0, (0,), route=(Visit(10**6, 1, 1),))]],
+        [[RankOp("latency", 0, (0,), route=(Visit(0, 1, -1),))]],
     ],
 )
 def test_what_means_nothing_is_refused(programs: list[list[RankOp]]) -> None:
-    with pytest.raises(SpecError) as caught:
+    with pytest.raises(CosmicError) as caught:
         run_ranks(programs)
     assert caught.value.hint
+
+
+def test_an_unknown_service_order_is_refused() -> None:
+    with pytest.raises(SpecError, match="service order"):
+        run_ranks([[]], policy="fastest")
 
 
 def test_no_rank_takes_no_time() -> None:
     assert run_ranks([]).ticks == run_ranks([[], []]).ticks == 0
 
 
-def test_overlap_slowdowns_and_sizes_out_of_range_are_refused() -> None:
-    ((_, simulation, _),) = random_steps(1, 1, MODEL, dp=6, tp=1, sp=1, pp=1, **{**SHAPE, "overlap_gradients": 1})
-    with pytest.raises(SpecError, match="beside compute"):
-        training_ranks(simulation.lowered, simulation.graph, {"dp": 6, "tp": 1, "sp": 1})
-    ((_, simulation, _),) = random_steps(1, 1, MODEL, dp=6, tp=1, sp=1, pp=1, **SHAPE)
-    for slow in ({9: 2}, {0: 0}, {0: -1}, {0: 0.5}):
-        with pytest.raises(SpecError, match="slower by"):
-            training_ranks(simulation.lowered, simulation.graph, {"dp": 6, "tp": 1, "sp": 1}, slow)  # type: ignore[arg-type]
-    with pytest.raises(LimitError, match="operations"):
-        training_ranks(simulation.lowered, simulation.graph, {"dp": 10**6, "tp": 1, "sp": 1})
+def random_programs(rng: random.Random, ranks: int, collectives: int) -> list[list[RankOp]]:
+    """Collectives of random groups in one order for all, blocking or beside, and work of random ticks between."""
+    programs: list[list[RankOp]] = [[] for _ in range(ranks)]
+    for number in range(collectives):
+        members = tuple(sorted(rng.sample(range(ranks), rng.randrange(1, ranks + 1))))
+        ticks, chunks, beside = rng.randrange(9), rng.randrange(1, 4), rng.random() < 0.4
+        for member in members:
+            programs[member].append(RankOp("work", rng.randrange(9)))
+            programs[member].append(RankOp(f"sum {number}", ticks, members, beside=beside, chunks=chunks))
+    return programs
+
+
+@given(st.integers(0, 10**6))
+@settings(derandomize=True, deadline=None, max_examples=60)
+def test_collectives_in_one_order_always_end_and_members_end_together(seed: int) -> None:
+    rng = random.Random(seed)
+    programs = random_programs(rng, rng.randrange(1, 6), rng.randrange(8))
+    times = run_ranks(programs, policy=rng.choice(("fifo", "lifo", "smallest_first")))
+    found: dict[str, set[int]] = {}
+    for own, starts, ends in zip(programs, times.starts, times.ends, strict=True):
+        for op, start, end in zip(own, starts, ends, strict=True):
+            assert end - start >= op.ticks * (op.chunks if op.members else 1)
+            if op.members:
+                found.setdefault(op.name, set()).add(end)
+    assert all(len(ends) == 1 for ends in found.values())
+
+
+@given(st.integers(0, 10**6))
+@settings(derandomize=True, deadline=None, max_examples=40)
+def test_numbers_of_ranks_do_not_change_times(seed: int) -> None:
+    rng = random.Random(seed)
+    ranks = rng.randrange(1, 6)
+    programs = random_programs(rng, ranks, rng.randrange(8))
+    number = rng.sample(range(ranks), ranks)
+    moved: list[list[RankOp]] = [[] for _ in range(ranks)]
+    for rank, own in enumerate(programs):
+        moved[number[rank]] = [
+            RankOp(op.name, op.ticks, tuple(number[m] for m in op.members), None, op.beside, (), op.chunks)
+            for op in own
+        ]
+    times, other = run_ranks(programs), run_ranks(moved)
+    assert [other.ends[number[rank]] for rank in range(ranks)] == list(times.ends)

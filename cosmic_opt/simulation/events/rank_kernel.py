@@ -1,0 +1,398 @@
+"""Compiled: every rank with its own streams and ports, chunk by chunk, in whole picoseconds.
+
+Ranks play roles: all ranks of a role run the same streams, at different places. Time goes as in `kernel`: gangs leave
+their dimension (innermost first), gangs whose latency is over arrive (in the order in which they left), work ends and
+operations start, and then free ports take gangs. So ranks that are equal do what the one that stands for them does.
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import numpy as np
+
+from cosmic_opt.simulation.analytical._jit import jit, jit_inline
+from cosmic_opt.simulation.events.gangs import (
+    HEAD,
+    SOURCE,
+    Gangs,
+    bring,
+    complete,
+    dissolve,
+    make_gangs,
+    next_gang,
+    offer,
+    park,
+)
+from cosmic_opt.simulation.events.program import Arrays, IntArray
+from cosmic_opt.simulation.events.servers import NEVER
+
+HEAP, NUMBER, TOUCHED, FREED, BROUGHT, SERVED = range(6)
+"""Counters: events ahead, events so far, ranks to look at, ports that fell free, chunks that come to their next phase,
+chunks of ranks served."""
+NUMBERS = 2**44
+
+
+class Cast(NamedTuple):
+    """Who plays what: rank = role * places + place. All arrays int64.
+
+    Attributes:
+        places: Ranks of a role.
+        streams: Of a rank.
+        dimensions: Of a rank: port = rank * dimensions + dimension.
+        most: Chunks of a call at most.
+        gangs: Gangs that can be at a time.
+        ticks: [variants, ops], work of an operation.
+        variant: [ranks], the row of `ticks` that a rank takes.
+        meet: [ops], which collective a call is; the same for all members.
+        row: [visits], the row of `slices`, -1 where a rank is alone.
+        slices: [rows, places], the slice of a group that a rank runs a phase with.
+        members: [slices].
+        owner: [ops], the stream of an operation.
+        waiter, first: [waits] and [ops + 1], the operations that wait for each.
+        account: [ops, 2], the column of `Record.waits` for the time before an operation, and in it; or -1.
+    """
+
+    places: int
+    streams: int
+    dimensions: int
+    most: int
+    gangs: int
+    ticks: IntArray
+    variant: IntArray
+    meet: IntArray
+    row: IntArray
+    slices: IntArray
+    members: IntArray
+    owner: IntArray
+    waiter: IntArray
+    first: IntArray
+    account: IntArray
+
+
+class Record(NamedTuple):
+    """What a run writes, all int64.
+
+    Attributes:
+        starts, ends: [places, ops], or [0, 0].
+        waits: [ranks, columns], the accounts.
+        busy: [ports], ticks during which each serves.
+        position: [streams of all ranks], the operation that each stopped at, or one after its last.
+        clock: [streams of all ranks], when its last operation ended.
+        counter: [6].
+    """
+
+    starts: IntArray
+    ends: IntArray
+    waits: IntArray
+    busy: IntArray
+    position: IntArray
+    clock: IntArray
+    counter: IntArray
+
+
+class Play(NamedTuple):
+    """The state beside gangs, all int64.
+
+    Attributes:
+        end, pending, ready, lane: As in `kernel.Run`, for the streams of all ranks.
+        chunk: [chunks of all ranks, 2], next visit and end of each chunk's route.
+        serial: [ranks], chunks brought so far.
+        touched: [ranks, 2], ranks to look at, and whether a rank is among them.
+        freed: [ports], those that fell free.
+        brought: [chunks of all ranks], those that come to their next phase, in order.
+        heap: [events, 3], time, class and number, stream or gang.
+    """
+
+    end: IntArray
+    pending: IntArray
+    ready: IntArray
+    lane: IntArray
+    chunk: IntArray
+    serial: IntArray
+    touched: IntArray
+    freed: IntArray
+    brought: IntArray
+    heap: IntArray
+
+
+@jit
+def play_ranks(arrays: Arrays, cast: Cast, policy: int, limit: int, record: Record) -> bool:
+    """Play all ranks from time 0 until nothing moves; return False if that takes more than `limit` ticks."""
+    ranks, dims = len(cast.variant), cast.dimensions
+    streams, ports = ranks * cast.streams, ranks * dims
+    gangs = make_gangs(cast.gangs, streams * cast.most, ports)
+    play = Play(
+        np.full(streams, NEVER, dtype=np.int64),
+        np.zeros(streams, dtype=np.int64),
+        np.full(streams, -1, dtype=np.int64),
+        np.full(streams, -1, dtype=np.int64),
+        np.zeros((streams * cast.most, 2), dtype=np.int64),
+        np.zeros(ranks, dtype=np.int64),
+        np.zeros((ranks, 2), dtype=np.int64),
+        np.zeros(ports, dtype=np.int64),
+        np.zeros(streams * cast.most, dtype=np.int64),
+        np.zeros((cast.gangs + streams, 3), dtype=np.int64),
+    )
+    counter = record.counter
+    for stream in range(streams):
+        role = stream // cast.streams // cast.places
+        record.position[stream] = arrays.stream[role * cast.streams + stream % cast.streams]
+    for rank in range(ranks):
+        _touch(play, counter, rank)
+    now = int(counter[HEAP])  # 0: as a literal it would have a type of its own, and all be compiled twice
+    while now <= limit:
+        while counter[HEAP] > 0 and play.heap[0, 0] == now:
+            kind = play.heap[0, 1] // NUMBERS
+            item = _pop(play, counter)
+            if kind < dims:
+                _leave(arrays, cast, play, gangs, counter, now, item)
+            elif kind == dims:
+                _arrive(cast, play, gangs, counter, now, item)
+            else:
+                _touch(play, counter, item // cast.streams)
+        while counter[TOUCHED] > 0:
+            _move(arrays, cast, play, record, now)
+        _bring(arrays, cast, play, gangs, record, policy, now)
+        _serve(arrays, cast, play, gangs, record, now)
+        if counter[HEAP] == 0:
+            return True
+        now = play.heap[0, 0]
+    return False
+
+
+@jit_inline
+def _leave(arrays: Arrays, cast: Cast, play: Play, gangs: Gangs, counter: IntArray, now: int, gang: int) -> None:
+    """Free the ports of a gang, which arrives after its latency."""
+    item = gangs.gang[gang, HEAD]
+    visit = play.chunk[item, 0]
+    while item >= 0:
+        port = item // cast.most // cast.streams * cast.dimensions + arrays.visit[visit, 0]
+        gangs.busy[port] = 0
+        play.freed[counter[FREED]] = port
+        counter[FREED] += 1
+        item = gangs.link[item]
+    _push(play, counter, now + arrays.visit[visit, 2], cast.dimensions, gang)
+
+
+@jit_inline
+def _arrive(cast: Cast, play: Play, gangs: Gangs, counter: IntArray, now: int, gang: int) -> None:
+    """Let every member go on to its next phase, or let its operation end after the last chunk."""
+    item = dissolve(gangs, gang)
+    while item >= 0:
+        play.chunk[item, 0] += 1
+        if play.chunk[item, 0] < play.chunk[item, 1]:
+            play.brought[counter[BROUGHT]] = item
+            counter[BROUGHT] += 1
+        else:
+            stream = item // cast.most
+            play.pending[stream] -= 1
+            if play.pending[stream] == 0:
+                play.end[stream] = now
+                _touch(play, counter, stream // cast.streams)
+        item = gangs.link[item]
+
+
+@jit_inline
+def _bring(arrays: Arrays, cast: Cast, play: Play, gangs: Gangs, record: Record, policy: int, now: int) -> None:
+    """Bring chunks to their next phase."""
+    for place in range(record.counter[BROUGHT]):
+        item = play.brought[place]
+        stream, visit = item // cast.most, play.chunk[item, 0]
+        rank = stream // cast.streams
+        play.serial[rank] += 1
+        part, members = -1, 1
+        if cast.row[visit] >= 0:
+            part = cast.slices[cast.row[visit], rank % cast.places]
+            members = cast.members[part]
+        who = cast.meet[record.position[stream]], item % cast.most, play.chunk[item, 1] - visit, part
+        gang = bring(gangs, who, members, item, play.serial[rank], stream % cast.streams)
+        if gang >= 0:
+            complete(gangs, gang, policy, now, arrays.visit[visit, 1], arrays.visit[visit, 3], cast.most)
+    record.counter[BROUGHT] = 0
+
+
+@jit_inline
+def _move(arrays: Arrays, cast: Cast, play: Play, record: Record, now: int) -> None:
+    """End the work of the touched ranks that is done, start what can start; keep those whose start took no time."""
+    counter, kept = record.counter, 0
+    for place in range(counter[TOUCHED]):
+        first = play.touched[place, 0] * cast.streams
+        for stream in range(first, first + cast.streams):
+            if play.end[stream] == now:
+                play.end[stream] = NEVER
+                _end(arrays, cast, play, record, now, stream)
+    for place in range(counter[TOUCHED]):
+        rank = play.touched[place, 0]
+        play.touched[rank, 1] = 0
+        if _start(arrays, cast, play, record, now, rank):
+            play.touched[kept, 0], play.touched[rank, 1] = rank, 1
+            kept += 1
+    counter[TOUCHED] = kept
+
+
+@jit_inline
+def _start(arrays: Arrays, cast: Cast, play: Play, record: Record, now: int, rank: int) -> bool:
+    """Start what a rank can; return whether anything of it ends at once."""
+    first, role, done = rank * cast.streams, rank // cast.places * cast.streams, False
+    for place in range(cast.streams):
+        if play.ready[first + place] < 0 and _can_start(arrays, cast, play, record, first + place, role + place, rank):
+            play.ready[first + place] = now
+    for lane in range(cast.streams):
+        if play.lane[first + lane] >= 0:
+            continue
+        best = -1
+        for place in range(cast.streams):
+            since = play.ready[first + place]
+            if (
+                arrays.lane[role + place] == role + lane
+                and since >= 0
+                and (best < 0 or since < play.ready[first + best])
+            ):
+                best = place
+        if best >= 0:
+            play.lane[first + lane], play.ready[first + best] = best, -1
+            _begin(arrays, cast, play, record, now, first + best)
+            done = done or play.end[first + best] == now
+    return done
+
+
+@jit_inline
+def _can_start(arrays: Arrays, cast: Cast, play: Play, record: Record, stream: int, own: int, rank: int) -> bool:
+    """Tell whether a stream, number `own` of its role's, has a next operation that waits for nothing but its lane."""
+    op = record.position[stream]
+    first = rank * cast.streams
+    if op >= arrays.stream[own + 1] or play.lane[first + arrays.lane[own] % cast.streams] == stream - first:
+        return False
+    wait = arrays.op[op, 2]
+    if wait < 0:
+        return True
+    other = cast.owner[wait]
+    other_rank = other // cast.streams * cast.places + rank % cast.places
+    return bool(record.position[other_rank * cast.streams + other % cast.streams] > wait)
+
+
+@jit_inline
+def _begin(arrays: Arrays, cast: Cast, play: Play, record: Record, now: int, stream: int) -> None:
+    """Start the next operation of a stream: work ends after its ticks, the chunks of a call look for their gangs."""
+    op, rank = record.position[stream], stream // cast.streams
+    _book(cast, record, rank, stream, cast.account[op, 0], now)
+    if record.starts.shape[0] > 0:
+        record.starts[rank % cast.places, op] = now
+    call = arrays.op[op, 1]
+    first = arrays.call[call, 0] if call >= 0 else 0
+    if call < 0 or arrays.route[first] == arrays.route[first + 1]:
+        play.end[stream] = now + (cast.ticks[cast.variant[rank], op] if call < 0 else 0)
+        if play.end[stream] > now:
+            _push(play, record.counter, play.end[stream], cast.dimensions + 1, stream)
+        return
+    play.pending[stream] = arrays.call[call, 2]
+    for index in range(arrays.call[call, 2]):
+        route, item = first + arrays.call[call, 1] * index, stream * cast.most + index
+        play.chunk[item, 0], play.chunk[item, 1] = arrays.route[route], arrays.route[route + 1]
+        play.brought[record.counter[BROUGHT]] = item
+        record.counter[BROUGHT] += 1
+
+
+@jit_inline
+def _end(arrays: Arrays, cast: Cast, play: Play, record: Record, now: int, stream: int) -> None:
+    """End the running operation of a stream; who may wait for it is looked at."""
+    op, rank = record.position[stream], stream // cast.streams
+    _book(cast, record, rank, stream, cast.account[op, 1], now)
+    if record.ends.shape[0] > 0:
+        record.ends[rank % cast.places, op] = now
+    record.position[stream] += 1
+    play.lane[rank * cast.streams + arrays.lane[cast.owner[op]] % cast.streams] = -1
+    _touch(play, record.counter, rank)
+    for place in range(cast.first[op], cast.first[op + 1]):
+        role = cast.owner[cast.waiter[place]] // cast.streams
+        _touch(play, record.counter, role * cast.places + rank % cast.places)
+
+
+@jit_inline
+def _book(cast: Cast, record: Record, rank: int, stream: int, column: int, now: int) -> None:
+    if column >= 0:
+        record.waits[rank, column] += now - record.clock[stream]
+    record.clock[stream] = now
+
+
+@jit_inline
+def _serve(arrays: Arrays, cast: Cast, play: Play, gangs: Gangs, record: Record, now: int) -> None:
+    """Let free ports take gangs, the least keys first."""
+    counter, again, place = record.counter, -1, 0
+    while True:
+        port, again = again, -1
+        if port < 0 and place < counter[FREED]:
+            port = play.freed[place]
+            place += 1
+        if port >= 0:
+            offer(gangs, port)
+            continue
+        gang = next_gang(gangs)
+        if gang < 0:
+            counter[FREED] = 0
+            return
+        again = gangs.gang[gang, SOURCE]
+        item = gangs.gang[gang, HEAD]
+        dim, ticks = arrays.visit[play.chunk[item, 0], 0], arrays.visit[play.chunk[item, 0], 1]
+        taken = -1
+        while item >= 0 and taken < 0:
+            port = item // cast.most // cast.streams * cast.dimensions + dim
+            taken = port if gangs.busy[port] else -1
+            item = gangs.link[item]
+        if taken >= 0:
+            park(gangs, gang, taken)
+            continue
+        item = gangs.gang[gang, HEAD]
+        while item >= 0:
+            port = item // cast.most // cast.streams * cast.dimensions + dim
+            gangs.busy[port] = 1
+            record.busy[port] += ticks
+            counter[SERVED] += 1
+            item = gangs.link[item]
+        _push(play, counter, now + ticks, dim, gang)
+
+
+@jit_inline
+def _touch(play: Play, counter: IntArray, rank: int) -> None:
+    if play.touched[rank, 1] == 0:
+        play.touched[counter[TOUCHED], 0], play.touched[rank, 1] = rank, 1
+        counter[TOUCHED] += 1
+
+
+@jit
+def _push(play: Play, counter: IntArray, time: int, kind: int, item: int) -> None:
+    """Add an event to the binary heap; keys are time, then class, then number."""
+    heap, place = play.heap, counter[HEAP]
+    key = kind * NUMBERS + counter[NUMBER]
+    counter[HEAP], counter[NUMBER] = place + 1, counter[NUMBER] + 1
+    while place > 0:
+        above = (place - 1) >> 1
+        if heap[above, 0] < time or (heap[above, 0] == time and heap[above, 1] < key):
+            break
+        heap[place, 0], heap[place, 1], heap[place, 2] = heap[above, 0], heap[above, 1], heap[above, 2]
+        place = above
+    heap[place, 0], heap[place, 1], heap[place, 2] = time, key, item
+
+
+@jit
+def _pop(play: Play, counter: IntArray) -> int:
+    """Remove the first event of the heap and return its stream or gang."""
+    heap, size = play.heap, counter[HEAP] - 1
+    item = int(heap[0, 2])
+    time, key, moved = heap[size, 0], heap[size, 1], heap[size, 2]
+    counter[HEAP] = size
+    place = 0
+    while 2 * place + 1 < size:
+        below = 2 * place + 1
+        if below + 1 < size and (
+            heap[below + 1, 0] < heap[below, 0]
+            or (heap[below + 1, 0] == heap[below, 0] and heap[below + 1, 1] < heap[below, 1])
+        ):
+            below += 1
+        if time < heap[below, 0] or (time == heap[below, 0] and key < heap[below, 1]):
+            break
+        heap[place, 0], heap[place, 1], heap[place, 2] = heap[below, 0], heap[below, 1], heap[below, 2]
+        place = below
+    heap[place, 0], heap[place, 1], heap[place, 2] = time, key, moved
+    return item
