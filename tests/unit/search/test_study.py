@@ -306,10 +306,12 @@ def test_a_full_disk_ends_the_search_cleanly_and_keeps_what_was_recorded(
 
 def test_a_file_size_limit_of_the_system_ends_the_command_with_exit_code_4(tmp_path: Path) -> None:
     path = tmp_path / "a.study"
+    command = ["solve", "cosmic/gpt3-13b-system1", "--quiet"]
     program = (
-        "import resource, sys\nfrom cosmic_opt.cli.main import main\n"
+        "import contextlib, io, resource, sys\nfrom cosmic_opt.cli.main import main\n"
+        f"with contextlib.redirect_stdout(io.StringIO()):\n    main({command})\n"  # what it compiles is on disk now
         "resource.setrlimit(resource.RLIMIT_FSIZE, (160_000, 160_000))\n"
-        f"sys.exit(main(['solve', 'cosmic/gpt3-13b-system1', '--quiet', '--study', {str(path)!r}]))"
+        f"sys.exit(main([*{command}, '--study', {str(path)!r}]))"
     )
     root = Path(__file__).resolve().parents[3]
     done = subprocess.run(
