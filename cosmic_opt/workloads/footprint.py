@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 
 from cosmic_opt.workloads.language_model import LanguageModel
 from cosmic_opt.workloads.stack import Stack
-from cosmic_opt.workloads.stage_load import StageLoad, loads
+from cosmic_opt.workloads.stage_load import StageLoad, first_layers_model, loads
 from cosmic_opt.workloads.training_designs import Batch, FloatArray, TrainingDesigns
 
 WEIGHT_BYTES = 2
@@ -141,12 +141,15 @@ def score_bytes(job: FootprintJob, designs: TrainingDesigns) -> FloatArray:
 
 def footprint(job: FootprintJob, designs: TrainingDesigns, operand_bytes: float = 2.0) -> Footprint:
     """Return the bytes of the stage that needs most under the designs' recompute; the earliest of equals."""
+    first = first_layers_model(job.model)
     per_layer = _kept_bytes(job, designs, operand_bytes)
+    per_first = per_layer if first is None else _kept_bytes(_with_model(job, first), designs, operand_bytes)
     logits = LOGIT_BYTES * designs.tokens(job) * job.model.vocabulary / designs.tp
     parts = [
         Footprint(
             *_states(job, designs, stage),
-            layers_bytes=np.asarray(stage.layers * per_layer * stage.in_flight),
+            layers_bytes=stage.in_flight
+            * ((stage.layers - stage.first_layers) * per_layer + stage.first_layers * per_first),
             logits_bytes=stage.has_head * logits,
             stage=stage.index,
         )
@@ -165,21 +168,47 @@ def _kept_bytes(job: FootprintJob, designs: TrainingDesigns, operand_bytes: floa
     return np.asarray(again.layers * inputs + (1 - again.layers) * np.maximum(partly, inputs))
 
 
+@dataclass(frozen=True, slots=True)
+class _Job:
+    """A job of other layers."""
+
+    model: LanguageModel
+    stack: Stack
+    sequence: int
+    global_batch: int
+    sequence_parallel: bool | NDArray[np.bool_]
+
+
+def _with_model(job: FootprintJob, model: LanguageModel) -> FootprintJob:
+    return _Job(model, job.stack, job.sequence, job.global_batch, job.sequence_parallel)
+
+
 def _split(job: FootprintJob, designs: TrainingDesigns) -> FloatArray:
     """Return over how many ranks norms and residuals are split."""
     return np.where(job.sequence_parallel, designs.tp, 1.0)
 
 
-def _gathered(model: LanguageModel, designs: TrainingDesigns, kept: FloatArray) -> FloatArray:
-    """Return weights a rank holds whole while its `kept` layers run, beside its shards (PyTorch FSDP2).
+def _gathered(model: LanguageModel, designs: TrainingDesigns, stage: StageLoad) -> FloatArray:
+    """Return weights a rank holds whole while the layers of its stage run, beside its shards (PyTorch FSDP2).
 
     Resharding after forward: the running layer, the prefetched one, and the gradient of one before it is reduced.
     Without it, or under a pipeline, every layer stays, and the gradient of one.
     """
-    layer = sum(layer_parameters(model, designs))
-    few = np.minimum(1 + designs.prefetch, kept)
-    held = np.where((designs.reshard > 0) & (designs.pp == 1), few, kept)
-    return np.where(weight_shards(designs) > 1, (held + 1) * layer, 0.0)
+    layer = sum(layer_parameters(model, designs), np.zeros_like(designs.tp))
+    few = np.minimum(1 + designs.prefetch, stage.layers) * layer
+    whole = sum(_stage_layers(model, designs, stage), np.zeros_like(designs.tp))
+    held = np.where((designs.reshard > 0) & (designs.pp == 1), few, whole)
+    return np.where(weight_shards(designs) > 1, held + layer, 0.0)
+
+
+def _stage_layers(model: LanguageModel, designs: TrainingDesigns, stage: StageLoad) -> tuple[FloatArray, FloatArray]:
+    """Return the weights of a stage's layers on one rank: (those split over tp, routed experts)."""
+    dense, expert = layer_parameters(model, designs)
+    first = first_layers_model(model)
+    if first is None:
+        return stage.layers * dense, stage.layers * expert
+    others, own = stage.layers - stage.first_layers, layer_parameters(first, designs)[0]
+    return others * dense + stage.first_layers * own, others * expert
 
 
 def _states(job: FootprintJob, designs: TrainingDesigns, stage: StageLoad) -> tuple[FloatArray, FloatArray, FloatArray]:
@@ -188,11 +217,10 @@ def _states(job: FootprintJob, designs: TrainingDesigns, stage: StageLoad) -> tu
     Stage 1 and 2 shard what Adam keeps (gradients stay whole while micro-batches accumulate), stage 3 everything.
     """
     model, stack = job.model, job.stack
-    dense, expert = layer_parameters(model, designs)
     tables = stage.tables * model.head_parameters / designs.tp
-    held, copies = stage.layers * dense + tables, weight_shards(designs)
-    held_experts, copies_experts = stage.layers * expert, expert_shards(designs)
+    layers, held_experts = _stage_layers(model, designs, stage)
+    held, copies, copies_experts = layers + tables, weight_shards(designs), expert_shards(designs)
     whole = np.where(designs.zero_stage >= 3, held / copies + held_experts / copies_experts, held + held_experts)
     adam = np.where(designs.zero_stage >= 1, held / copies + held_experts / copies_experts, held + held_experts)
-    weights = WEIGHT_BYTES * (whole + np.where(designs.zero_stage >= 3, _gathered(model, designs, stage.layers), 0.0))
+    weights = WEIGHT_BYTES * (whole + np.where(designs.zero_stage >= 3, _gathered(model, designs, stage), 0.0))
     return weights, stack.held_gradient_bytes * whole, stack.adam_bytes * adam

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 
@@ -16,7 +16,7 @@ class StageLoad:
 
     Attributes:
         index: Its place in the pipeline, from 0.
-        layers: Layers it holds.
+        layers: Layers it holds; of them `first_layers` are such that a mixture of experts begins with.
         tables: Token tables and heads it holds, in units of one.
         in_flight: Micro-batches whose activations it keeps at once, in units of its layers.
         has_head: 1 where it computes logits.
@@ -24,6 +24,7 @@ class StageLoad:
 
     index: FloatArray
     layers: FloatArray
+    first_layers: FloatArray
     tables: FloatArray
     in_flight: FloatArray
     has_head: FloatArray
@@ -46,6 +47,33 @@ def end_layers(layers: int, designs: TrainingDesigns) -> tuple[FloatArray, Float
     return np.maximum(full - (empty - last), 0.0), full - last
 
 
+def first_layers_model(model: LanguageModel) -> LanguageModel | None:
+    """Return a model of the layers a mixture begins with, whose MLP is dense (DeepSeek-V3, section 4.2), or None."""
+    experts = model.experts
+    if experts is None or experts.dense_layers == 0:
+        return None
+    return replace(model, layers=min(experts.dense_layers, model.layers), experts=None, ffn=experts.dense_ffn)
+
+
+def first_layers(model: LanguageModel, designs: TrainingDesigns, stage: FloatArray) -> FloatArray:
+    """Return how many of the layers a mixture begins with lie on a stage.
+
+    Slots are dealt out virtual stage after virtual stage (Narayanan 2021, section 2.2), and the first may be empty.
+    """
+    first = first_layers_model(model)
+    held = np.zeros_like(designs.tp)
+    if first is None:
+        return held
+    slots = most_layers(model.layers, designs) / designs.interleave
+    begin = slots * designs.interleave - end_layers(model.layers, designs)[0]
+    end = begin + first.layers
+    for turn in range(int(np.max(np.ceil(end / (slots * designs.pp))))):
+        start = (turn * designs.pp + stage) * slots
+        inside = np.minimum(start + slots, end) - np.maximum(start, begin)
+        held = held + np.where(turn < designs.interleave, np.maximum(inside, 0.0), 0.0)
+    return held
+
+
 def in_flight(job: Batch, designs: TrainingDesigns, stage: FloatArray | int = 0) -> FloatArray:
     """Return micro-batches whose activations a stage holds at once, in units of its layers.
 
@@ -63,28 +91,30 @@ def in_flight(job: Batch, designs: TrainingDesigns, stage: FloatArray | int = 0)
 def loads(model: LanguageModel, job: Batch, designs: TrainingDesigns) -> tuple[StageLoad, ...]:
     """Return the first stage, the second and the last: one of them needs the most memory.
 
-    Stages in between hold the second's layers and fewer micro-batches.
+    Stages in between hold the second's layers and fewer micro-batches. Of a mixture that begins with dense layers, all
+    stages up to the first without any are returned.
     """
+    end, first = designs.pp - 1, first_layers_model(model)
+    most = 1
+    if first is not None:
+        slots = most_layers(model.layers, designs) / designs.interleave
+        begin = most_layers(model.layers, designs) - end_layers(model.layers, designs)[0]
+        most = max(1, int(np.max(np.minimum(np.ceil((begin + first.layers) / slots), end))))
+    inner = (_load(model, job, designs, np.minimum(float(index), end)) for index in range(1, most + 1))
+    return (_load(model, job, designs, np.zeros_like(end)), *inner, _load(model, job, designs, end))
+
+
+def _load(model: LanguageModel, job: Batch, designs: TrainingDesigns, index: FloatArray) -> StageLoad:
     full = most_layers(model.layers, designs)
     first, last = end_layers(model.layers, designs)
-    zeros, end = np.zeros_like(designs.tp), designs.pp - 1
-    single = (designs.pp == 1).astype(float)
-    second = np.minimum(1.0, end)
-    is_end = (second == end).astype(float)
-    return (
-        StageLoad(
-            index=zeros,
-            layers=np.where(single > 0, full, first),
-            tables=1 + single * (0 if model.tied_embeddings else 1),
-            in_flight=in_flight(job, designs),
-            has_head=single,
-        ),
-        StageLoad(
-            index=second,
-            layers=np.where(is_end > 0, last, full),
-            tables=is_end,
-            in_flight=in_flight(job, designs, second),
-            has_head=is_end,
-        ),
-        StageLoad(index=end, layers=last, tables=zeros + 1, in_flight=in_flight(job, designs, end), has_head=zeros + 1),
+    begins, ends = index == 0, index == designs.pp - 1
+    single = begins & ends
+    both = 1.0 if model.tied_embeddings else 2.0
+    return StageLoad(
+        index=index,
+        layers=np.where(single, full, np.where(begins, first, np.where(ends, last, full))),
+        first_layers=first_layers(model, designs, index),
+        tables=np.where(single, both, (begins | ends).astype(float)),
+        in_flight=in_flight(job, designs, index),
+        has_head=ends.astype(float),
     )

@@ -8,8 +8,7 @@ import numpy as np
 
 from cosmic_opt.simulation.calibrated.groups import group_s
 from cosmic_opt.simulation.calibrated.job import FloatArray, TrainingDesigns, TrainingSetup
-from cosmic_opt.simulation.calibrated.pipeline import Stages, first_layers
-from cosmic_opt.simulation.calibrated.shapes import first_layers_model
+from cosmic_opt.simulation.calibrated.pipeline import Stages
 from cosmic_opt.workloads.footprint import (
     WEIGHT_BYTES,
     expert_shards,
@@ -18,7 +17,7 @@ from cosmic_opt.workloads.footprint import (
     weight_shards,
 )
 from cosmic_opt.workloads.language_model import LanguageModel
-from cosmic_opt.workloads.stage_load import end_layers, most_layers
+from cosmic_opt.workloads.stage_load import end_layers, first_layers, first_layers_model, most_layers
 
 
 @dataclass(frozen=True, slots=True)

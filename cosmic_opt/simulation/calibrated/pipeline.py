@@ -8,10 +8,8 @@ import numpy as np
 
 from cosmic_opt.simulation.calibrated.host import paced_s
 from cosmic_opt.simulation.calibrated.job import FloatArray, TrainingDesigns, TrainingSetup
-from cosmic_opt.simulation.calibrated.shapes import first_layers_model
 from cosmic_opt.simulation.calibrated.work import Work
-from cosmic_opt.workloads.language_model import LanguageModel
-from cosmic_opt.workloads.stage_load import end_layers, most_layers
+from cosmic_opt.workloads.stage_load import end_layers, first_layers, first_layers_model, most_layers
 from cosmic_opt.workloads.training_designs import SCHEDULES
 
 ZERO_BUBBLE_SHARE = 1 / 3
@@ -90,22 +88,3 @@ def _exchange_s(work: Work, layers: FloatArray, first: FloatArray, sent_s: Float
         device_s = device_s - first * (work.device_s - work.first.device_s)
         launch_s = launch_s - first * (work.launch_s - work.first.launch_s)
     return paced_s(device_s + sent_s, launch_s) - paced_s(device_s, launch_s)
-
-
-def first_layers(model: LanguageModel, designs: TrainingDesigns, stage: FloatArray) -> FloatArray:
-    """Return how many of the layers a mixture begins with lie on a stage.
-
-    Slots are dealt out virtual stage after virtual stage (Narayanan 2021, section 2.2), and the first may be empty.
-    """
-    first = first_layers_model(model)
-    held = np.zeros_like(designs.tp)
-    if first is None:
-        return held
-    slots = most_layers(model.layers, designs) / designs.interleave
-    begin = slots * designs.interleave - end_layers(model.layers, designs)[0]
-    end = begin + first.layers
-    for turn in range(int(np.max(np.ceil(end / (slots * designs.pp))))):
-        start = (turn * designs.pp + stage) * slots
-        inside = np.minimum(start + slots, end) - np.maximum(start, begin)
-        held = held + np.where(turn < designs.interleave, np.maximum(inside, 0.0), 0.0)
-    return held

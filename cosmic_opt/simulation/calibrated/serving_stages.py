@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from cosmic_opt.simulation.calibrated.serving_job import FloatArray, ServingDesigns, ServingSetup, Terms
-from cosmic_opt.simulation.calibrated.shapes import first_layers_model
+from cosmic_opt.workloads.stage_load import first_layers_model
 
 
 @dataclass(frozen=True, slots=True)

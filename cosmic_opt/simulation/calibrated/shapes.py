@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
-
 import numpy as np
 
 from cosmic_opt.simulation.calibrated.job import FloatArray
@@ -30,11 +28,3 @@ def gate_bytes(model: LanguageModel, *, fused: bool = False) -> int:
     if model.clamped_gate and not fused:
         return CLAMPED_GATE_MOVED_BYTES
     return GATE_MOVED_BYTES if model.gated_mlp else PLAIN_MOVED_BYTES
-
-
-def first_layers_model(model: LanguageModel) -> LanguageModel | None:
-    """Return a model of the layers a mixture begins with, whose MLP is dense (DeepSeek-V3, section 4.2), or None."""
-    experts = model.experts
-    if experts is None or experts.dense_layers == 0:
-        return None
-    return replace(model, layers=min(experts.dense_layers, model.layers), experts=None, ffn=experts.dense_ffn)

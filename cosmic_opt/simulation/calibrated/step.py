@@ -18,10 +18,10 @@ from cosmic_opt.simulation.calibrated.data_parallel import (
 )
 from cosmic_opt.simulation.calibrated.job import FloatArray, Terms, TrainingDesigns, TrainingSetup
 from cosmic_opt.simulation.calibrated.pipeline import Stages, schedule
-from cosmic_opt.simulation.calibrated.shapes import first_layers_model
 from cosmic_opt.simulation.calibrated.work import Work, micro_batch_work
 from cosmic_opt.workloads.footprint import layer_parameters, table_parameters
 from cosmic_opt.workloads.language_model import LanguageModel
+from cosmic_opt.workloads.stage_load import first_layers_model
 
 STRAGGLER_GPUS = 512
 

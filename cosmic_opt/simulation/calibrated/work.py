@@ -28,7 +28,7 @@ from cosmic_opt.simulation.calibrated.moe import (
     experts_pass,
     permute_pass,
 )
-from cosmic_opt.simulation.calibrated.shapes import first_layers_model
+from cosmic_opt.workloads.stage_load import first_layers_model
 
 
 @dataclass(frozen=True, slots=True)

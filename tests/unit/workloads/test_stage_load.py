@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
+import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from cosmic_opt.catalog.stacks import load_stack
-from cosmic_opt.workloads.footprint import footprint
+from cosmic_opt.workloads.footprint import Footprint, footprint, layer_activation_bytes
 from cosmic_opt.workloads.framework_memory import FrameworkJob
-from cosmic_opt.workloads.language_model import LanguageModel
-from cosmic_opt.workloads.stage_load import end_layers, in_flight, loads
+from cosmic_opt.workloads.language_model import Experts, LanguageModel
+from cosmic_opt.workloads.stage_load import end_layers, first_layers, in_flight, loads, most_layers
 from cosmic_opt.workloads.training_designs import TrainingDesigns
 
 
@@ -74,3 +77,79 @@ def test_no_stage_in_between_is_fuller(layers_per_stage: int, pp: int, interleav
     for stage in range(1, pp - 1):
         assert in_flight(work, designs, stage) * layers / pp <= second.in_flight * second.layers
     assert first.index[0] <= second.index[0] <= last.index[0] == pp - 1
+
+
+# --- mixtures that begin with dense layers ---------------------------------------------------------------------
+
+MIXTURE = LanguageModel(
+    name="mixture",
+    layers=61,
+    hidden=64,
+    heads=2,
+    kv_heads=1,
+    head_dim=32,
+    ffn=0,
+    vocabulary=64,
+    experts=Experts(count=256, top_k=8, ffn=16, shared=1, dense_layers=3, dense_ffn=144),
+)
+DENSE = replace(MIXTURE, experts=None, ffn=144)
+
+
+def mixed(**designs: int) -> Footprint:
+    work = FrameworkJob(MIXTURE, load_stack("megatron-te-2025"), sequence=16, global_batch=64)
+    return footprint(work, TrainingDesigns.of(**designs))
+
+
+def test_one_stage_holds_expert_layers_and_dense_ones() -> None:
+    stack, found = load_stack("megatron-te-2025"), mixed()
+    expert = MIXTURE.attention_parameters + MIXTURE.dense_mlp_parameters + MIXTURE.expert_parameters
+    dense = DENSE.attention_parameters + DENSE.dense_mlp_parameters
+    held = 58 * expert + 3 * dense + 2 * MIXTURE.head_parameters
+    assert held == MIXTURE.parameters()
+    assert found.weights_bytes == 2 * held
+    assert found.gradients_bytes == stack.held_gradient_bytes * held
+    assert found.optimizer_bytes == stack.adam_bytes * held
+
+
+def test_activations_are_those_of_each_kind_of_layer() -> None:
+    stack = load_stack("megatron-te-2025")
+    expert, dense = (
+        layer_activation_bytes(FrameworkJob(each, stack, 16, 64), TrainingDesigns.of()) for each in (MIXTURE, DENSE)
+    )
+    assert mixed().layers_bytes == pytest.approx(58 * expert + 3 * dense)
+
+
+def test_a_stage_of_experts_alone_is_fuller_than_the_first_stages() -> None:
+    """61 layers over 64 slots: three of the first stage's four layers are dense, none of the second's is."""
+    found = mixed(pp=16)
+    expert = MIXTURE.attention_parameters + MIXTURE.dense_mlp_parameters + MIXTURE.expert_parameters
+    assert found.stage == 1
+    assert found.weights_bytes == 2 * 4 * expert
+
+
+def test_dense_layers_on_three_stages_leave_the_fifth_the_fullest() -> None:
+    """One layer a stage: the embedding's slot, three dense layers, then experts."""
+    assert mixed(pp=64).stage == 4
+
+
+@given(pp=st.integers(1, 8), interleave=st.integers(1, 4), layers=st.integers(1, 40), dense=st.integers(0, 12))
+@settings(derandomize=True, deadline=None, max_examples=80)
+def test_no_stage_needs_more_than_the_fullest(pp: int, interleave: int, layers: int, dense: int) -> None:
+    assert MIXTURE.experts is not None
+    experts = replace(MIXTURE.experts, dense_layers=dense)
+    own = replace(MIXTURE, layers=layers, experts=experts)
+    designs = TrainingDesigns.of(pp=pp, interleave=interleave)
+    work = FrameworkJob(own, load_stack("megatron-te-2025"), sequence=16, global_batch=64)
+    expert = own.attention_parameters + own.dense_mlp_parameters + own.expert_parameters
+    plain = DENSE.attention_parameters + DENSE.dense_mlp_parameters
+    full, (first, last) = most_layers(layers, designs), end_layers(layers, designs)
+    most = float(footprint(work, designs).total_bytes[0])
+    for stage in range(pp):
+        held = float((full if pp == 1 else first if stage == 0 else last if stage == pp - 1 else full)[0])
+        few = float(first_layers(own, designs, np.array([float(stage)]))[0])
+        states = 16 * ((held - few) * expert + few * plain)
+        assert states <= most
+
+
+def test_a_model_without_dense_layers_has_three_candidate_stages() -> None:
+    assert len(loads(model(8), job(8), TrainingDesigns.of(pp=4))) == 3

@@ -12,9 +12,9 @@ from hypothesis import strategies as st
 from cosmic_opt.simulation.calibrated.host import paced_s
 from cosmic_opt.simulation.calibrated.job import TrainingDesigns
 from cosmic_opt.simulation.calibrated.layer import Pass
-from cosmic_opt.simulation.calibrated.pipeline import first_layers, schedule
+from cosmic_opt.simulation.calibrated.pipeline import schedule
 from cosmic_opt.simulation.calibrated.work import Work
-from cosmic_opt.workloads.stage_load import end_layers, most_layers
+from cosmic_opt.workloads.stage_load import end_layers, first_layers, most_layers
 from tests.unit.simulation.calibrated.jobs import DEEPSEEK, GPT_175B, LLAMA_405B, QWEN_30B, setup
 
 ZERO = np.zeros(1)
