@@ -11,6 +11,8 @@ from pathlib import Path
 
 import pytest
 
+from tests.unit.cli.running import run
+
 ROOT = Path(__file__).resolve().parents[2]
 
 
@@ -37,8 +39,8 @@ def test_the_wheel_outside_the_checkout_lists_and_counts_the_same_instances(whee
     install = [sys.executable, "-m", "pip", "install", "--quiet", "--no-deps", "--target", str(target), str(wheel)]
     subprocess.run(install, check=True, capture_output=True)
 
-    def run(*arguments: str, installed: bool) -> dict[str, object]:
-        environment = {**os.environ, "PYTHONPATH": str(target)} if installed else dict(os.environ)
+    def installed(*arguments: str) -> dict[str, object]:
+        environment = {**os.environ, "PYTHONPATH": str(target)}
         command = [sys.executable, "-m", "cosmic_opt.cli", *arguments, "--json"]
         done = subprocess.run(command, check=True, capture_output=True, text=True, cwd=tmp_path, env=environment)
         return dict(json.loads(done.stdout))
@@ -47,6 +49,6 @@ def test_the_wheel_outside_the_checkout_lists_and_counts_the_same_instances(whee
     environment = {**os.environ, "PYTHONPATH": str(target)}
     found = subprocess.run(where, check=True, capture_output=True, text=True, cwd=tmp_path, env=environment).stdout
     assert found.startswith(str(target))
-    assert run("list", installed=True) == run("list", installed=False)
-    count = run("count", "cosmic/table1-1024", "--fix", "weight_sharded=1", installed=True)
+    assert installed("list") == run("list", "--json").keys
+    count = installed("count", "cosmic/table1-1024", "--fix", "weight_sharded=1")
     assert count["value"] == 6_082_560_000_000

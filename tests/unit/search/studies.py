@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import sqlite3
+import warnings
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -43,7 +44,11 @@ def held(path: Path) -> dict[str, list[tuple[Any, ...]]]:
 
 def in_child(work: Callable[[], object], kill: Callable[[int], None] | None = None) -> int:
     """Do some work in a forked process and return how it ended; `kill` may end it from outside."""
-    child = os.fork()
+    with (
+        warnings.catch_warnings()
+    ):  # Python 3.12 warns where another thread runs: pytest-xdist's, which waits for messages
+        warnings.simplefilter("ignore", DeprecationWarning)
+        child = os.fork()
     if not child:
         code = 70
         try:

@@ -64,20 +64,14 @@ def test_no_member_of_a_shipped_problem_scores_below_its_region_s_bound(instance
     assert (frontier.values[region_rows(frontier, batch.codes)] <= scores.values).all()
 
 
-@settings(derandomize=True, deadline=None, max_examples=25)
-@given(
-    scales=st.lists(st.integers(1, 8), min_size=4, max_size=4),
-    latency=st.integers(0, 5000),
-    tp=st.sampled_from([1, 2, 4, 8]),
-    pp=st.sampled_from([1, 2, 4]),
-    micro=st.integers(1, 3),
-    objective=st.sampled_from(["step_time", "step_time * total_bandwidth", "step_time * network_cost"]),
-)
-def test_generated_problems_have_bounds_below_members_and_solve_to_brute_force(
-    scales: list[int], latency: int, tp: int, pp: int, micro: int, objective: str
-) -> None:
+@st.composite
+def generated(draw: st.DrawFn) -> Problem:
+    scales = draw(st.lists(st.integers(1, 8), min_size=4, max_size=4))
+    latency, micro = draw(st.integers(0, 5000)), draw(st.integers(1, 3))
+    tp, pp = draw(st.sampled_from([1, 2, 4, 8])), draw(st.sampled_from([1, 2, 4]))
+    objective = draw(st.sampled_from(["step_time", "step_time * total_bandwidth", "step_time * network_cost"]))
     limits = [f"bandwidth[{d}] <= {50 * scale} GB/s" for d, scale in enumerate(scales)]
-    problem = (
+    return (
         Problem.load("cosmic/gpt3-13b-system1")
         .fix({"npus_per_dim[0]": 4, "npus_per_dim[1]": 4, "npus_per_dim[2]": 4, "topology[0]": "ring"})
         .fix(tp=tp, pp=pp, algorithm="ring", scheduling_policy="lifo", chunks=4, multidim="blueconnect")
@@ -87,6 +81,9 @@ def test_generated_problems_have_bounds_below_members_and_solve_to_brute_force(
         .require(*limits[:3], "sp <= 2")
         .objective(objective)
     )
+
+
+def assert_bounded_and_solved(problem: Problem) -> None:
     frontier = frontier_of(problem)
     scorer = scorer_of(problem)
     best = None
@@ -96,6 +93,19 @@ def test_generated_problems_have_bounds_below_members_and_solve_to_brute_force(
         least = scores.values.min()
         best = least if best is None else min(best, least)
     assert problem.solve().value == best
+
+
+@settings(derandomize=True, deadline=None, max_examples=8)
+@given(problem=generated())
+def test_generated_problems_have_bounds_below_members_and_solve_to_brute_force(problem: Problem) -> None:
+    assert_bounded_and_solved(problem)
+
+
+@pytest.mark.slow
+@settings(derandomize=True, deadline=None, max_examples=100)
+@given(problem=generated())
+def test_many_generated_problems_have_bounds_below_members_and_solve_to_brute_force(problem: Problem) -> None:
+    assert_bounded_and_solved(problem)
 
 
 @settings(derandomize=True, deadline=None, max_examples=300)
