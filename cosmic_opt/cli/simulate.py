@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import json
-from dataclasses import replace
+from dataclasses import dataclass, replace
+from fractions import Fraction
 from pathlib import Path
 from typing import Annotated
 
@@ -14,6 +15,7 @@ from cosmic_opt.cli.design_file import read_design
 from cosmic_opt.cli.exits import DONE, INFEASIBLE
 from cosmic_opt.cli.files import check_target, whole_file
 from cosmic_opt.cli.options import Request, problem_command
+from cosmic_opt.cli.slow_ranks import check_every_rank, read_slow_ranks
 from cosmic_opt.errors import SpecError, Where, nearest
 from cosmic_opt.psa.parameter_set import Constraint, DesignBatch
 from cosmic_opt.reporting.designs import design_text, designs_keys
@@ -46,11 +48,21 @@ def simulate(
         typer.Option("--timeline", metavar="FILE", help="With events: also write a .json for Chrome or Perfetto."),
     ] = None,
     force: Annotated[bool, typer.Option("--force", help="Replace the timeline if it exists.")] = False,
+    slow_rank: Annotated[
+        list[str] | None,
+        typer.Option("--slow-rank", metavar="RANK=FACTOR", help="With events: this rank's compute takes FACTOR times."),
+    ] = None,
+    every_rank: Annotated[
+        bool, typer.Option("--every-rank", help="With events: play every rank by itself, slow or not.")
+    ] = False,
 ) -> int:
     """Score one design: time, where it goes, memory, cost. A design that breaks a rule is refused."""
     from cosmic_opt.cli.astra_sim import program_of  # numba takes a second to load
 
     _check_engine(engine, timeline, force=force)
+    slowdown = read_slow_ranks(slow_rank) if slow_rank else {} if every_rank else None
+    if slowdown is not None:
+        check_every_rank(engine, timeline, "--slow-rank" if slow_rank else "--every-rank")
     program = program_of(engine, astra_sim, time_limit)
     problem, batch = read_design(request.problem, design)
     keys: dict[str, object] = {"name": problem.instance.name, "design": next(designs_keys(batch))}
@@ -60,7 +72,7 @@ def simulate(
 
         broken = _too_slow(problem, batch)
         if not broken and engine != ANALYTICAL:
-            return _by_events(request, problem, batch, {**keys, "engine": engine}, timeline, program)
+            return _by_events(request, problem, batch, {**keys, "engine": engine}, _Extras(timeline, program, slowdown))
         if not broken:
             report = problem.simulate(batch)
             launch = launch_options(problem.instance, batch)
@@ -87,20 +99,23 @@ def _check_engine(engine: str, timeline: Path | None, *, force: bool) -> None:
         check_target(timeline, (".json",), force=force, where=TIMELINE)
 
 
-def _by_events(
-    request: Request,
-    problem: Problem,
-    batch: DesignBatch,
-    keys: dict[str, object],
-    path: Path | None,
-    program: tuple[Path, float] | None,
-) -> int:
+@dataclass(frozen=True)
+class _Extras:
+    """What is asked for beside the score by events: a timeline, ASTRA-sim and its seconds, every rank, some slow."""
+
+    timeline: Path | None
+    program: tuple[Path, float] | None
+    slowdown: dict[int, Fraction] | None
+
+
+def _by_events(request: Request, problem: Problem, batch: DesignBatch, keys: dict[str, object], extras: _Extras) -> int:
     """Print the score by events, or the rules on the step that it breaks; write the timeline; run ASTRA-sim."""
     from cosmic_opt.cli.astra_sim import astra_sim_score
     from cosmic_opt.reporting.astra_sim_scores import astra_sim_keys, astra_sim_text
     from cosmic_opt.reporting.event_scores import event_keys, event_text
     from cosmic_opt.search.events import event_report, steps_too_long
 
+    path = extras.timeline
     scored = event_report(problem.instance, batch, with_trace=path is not None)
     broken = steps_too_long(problem.instance, scored)
     if broken:
@@ -111,8 +126,15 @@ def _by_events(
         request.output.log(f"wrote {path}")
     text = f"{request.title}\n\n{design_text(batch)}\n\n{event_text(scored, problem.instance)}"
     keys |= {**event_keys(scored), "violations": []}
-    if program is not None:
-        score = astra_sim_score(problem, batch, scored, program)
+    if extras.slowdown is not None:
+        from cosmic_opt.reporting.rank_scores import rank_keys, rank_text
+        from cosmic_opt.search.every_rank import rank_report
+
+        ranks = rank_report(problem.instance, batch, extras.slowdown, scored.step_ticks)
+        keys |= {"every_rank": rank_keys(ranks)}
+        text += f"\n\n{rank_text(ranks)}"
+    if extras.program is not None:
+        score = astra_sim_score(problem, batch, scored, extras.program)
         keys |= astra_sim_keys(score)
         text += f"\n\n{astra_sim_text(score)}"
     request.output.result("simulate", keys, text)

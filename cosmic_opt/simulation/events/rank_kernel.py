@@ -1,8 +1,9 @@
 """Compiled: every rank with its own streams and ports, chunk by chunk, in whole picoseconds.
 
-Ranks play roles: all ranks of a role run the same streams, at different places. Time goes as in `kernel`: gangs leave
-their dimension (innermost first), gangs whose latency is over arrive (in the order in which they left), work ends and
-operations start, and then free ports take gangs. So ranks that are equal do what the one that stands for them does.
+Ranks play roles: all ranks of a role run the same streams, at different places. A stream runs one operation at a time,
+whatever the others do. Time goes as in `kernel`: gangs leave their dimension (innermost first), gangs whose latency is
+over arrive (in the order in which they left), work ends and operations start, and then free ports take gangs. So ranks
+that are equal do what the one that stands for them does.
 """
 
 from __future__ import annotations
@@ -31,6 +32,8 @@ HEAP, NUMBER, TOUCHED, FREED, BROUGHT, SERVED = range(6)
 """Counters: events ahead, events so far, ranks to look at, ports that fell free, chunks that come to their next phase,
 chunks of ranks served."""
 NUMBERS = 2**44
+NTH, STREAM, RANK, PLACE = range(2, 6)
+"""Columns of `Play.chunk` that never change."""
 
 
 class Cast(NamedTuple):
@@ -95,8 +98,9 @@ class Play(NamedTuple):
     """The state beside gangs, all int64.
 
     Attributes:
-        end, pending, ready, lane: As in `kernel.Run`, for the streams of all ranks.
-        chunk: [chunks of all ranks, 2], next visit and end of each chunk's route.
+        end, pending: As in `kernel.Run`, for the streams of all ranks.
+        chunk: [chunks of all ranks, 6], next visit and end of each chunk's route; which chunk of which stream of which
+            rank at which place it is.
         serial: [ranks], chunks brought so far.
         touched: [ranks, 2], ranks to look at, and whether a rank is among them.
         freed: [ports], those that fell free.
@@ -106,8 +110,6 @@ class Play(NamedTuple):
 
     end: IntArray
     pending: IntArray
-    ready: IntArray
-    lane: IntArray
     chunk: IntArray
     serial: IntArray
     touched: IntArray
@@ -125,9 +127,7 @@ def play_ranks(arrays: Arrays, cast: Cast, policy: int, limit: int, record: Reco
     play = Play(
         np.full(streams, NEVER, dtype=np.int64),
         np.zeros(streams, dtype=np.int64),
-        np.full(streams, -1, dtype=np.int64),
-        np.full(streams, -1, dtype=np.int64),
-        np.zeros((streams * cast.most, 2), dtype=np.int64),
+        np.zeros((streams * cast.most, 6), dtype=np.int64),
         np.zeros(ranks, dtype=np.int64),
         np.zeros((ranks, 2), dtype=np.int64),
         np.zeros(ports, dtype=np.int64),
@@ -138,6 +138,11 @@ def play_ranks(arrays: Arrays, cast: Cast, policy: int, limit: int, record: Reco
     for stream in range(streams):
         role = stream // cast.streams // cast.places
         record.position[stream] = arrays.stream[role * cast.streams + stream % cast.streams]
+    for item in range(streams * cast.most):
+        stream = item // cast.most
+        rank = stream // cast.streams
+        play.chunk[item, NTH], play.chunk[item, STREAM] = item % cast.most, stream
+        play.chunk[item, RANK], play.chunk[item, PLACE] = rank, rank % cast.places
     for rank in range(ranks):
         _touch(play, counter, rank)
     now = int(counter[HEAP])  # 0: as a literal it would have a type of its own, and all be compiled twice
@@ -167,7 +172,7 @@ def _leave(arrays: Arrays, cast: Cast, play: Play, gangs: Gangs, counter: IntArr
     item = gangs.gang[gang, HEAD]
     visit = play.chunk[item, 0]
     while item >= 0:
-        port = item // cast.most // cast.streams * cast.dimensions + arrays.visit[visit, 0]
+        port = play.chunk[item, RANK] * cast.dimensions + arrays.visit[visit, 0]
         gangs.busy[port] = 0
         play.freed[counter[FREED]] = port
         counter[FREED] += 1
@@ -185,11 +190,11 @@ def _arrive(cast: Cast, play: Play, gangs: Gangs, counter: IntArray, now: int, g
             play.brought[counter[BROUGHT]] = item
             counter[BROUGHT] += 1
         else:
-            stream = item // cast.most
+            stream = play.chunk[item, STREAM]
             play.pending[stream] -= 1
             if play.pending[stream] == 0:
                 play.end[stream] = now
-                _touch(play, counter, stream // cast.streams)
+                _touch(play, counter, play.chunk[item, RANK])
         item = gangs.link[item]
 
 
@@ -198,15 +203,14 @@ def _bring(arrays: Arrays, cast: Cast, play: Play, gangs: Gangs, record: Record,
     """Bring chunks to their next phase."""
     for place in range(record.counter[BROUGHT]):
         item = play.brought[place]
-        stream, visit = item // cast.most, play.chunk[item, 0]
-        rank = stream // cast.streams
+        visit, stream, rank = play.chunk[item, 0], play.chunk[item, STREAM], play.chunk[item, RANK]
         play.serial[rank] += 1
         part, members = -1, 1
         if cast.row[visit] >= 0:
-            part = cast.slices[cast.row[visit], rank % cast.places]
+            part = cast.slices[cast.row[visit], play.chunk[item, PLACE]]
             members = cast.members[part]
-        who = cast.meet[record.position[stream]], item % cast.most, play.chunk[item, 1] - visit, part
-        gang = bring(gangs, who, members, item, play.serial[rank], stream % cast.streams)
+        who = cast.meet[record.position[stream]], play.chunk[item, NTH], play.chunk[item, 1] - visit, part
+        gang = bring(gangs, who, members, item, play.serial[rank], stream - rank * cast.streams)
         if gang >= 0:
             complete(gangs, gang, policy, now, arrays.visit[visit, 1], arrays.visit[visit, 3], cast.most)
     record.counter[BROUGHT] = 0
@@ -234,35 +238,20 @@ def _move(arrays: Arrays, cast: Cast, play: Play, record: Record, now: int) -> N
 @jit_inline
 def _start(arrays: Arrays, cast: Cast, play: Play, record: Record, now: int, rank: int) -> bool:
     """Start what a rank can; return whether anything of it ends at once."""
-    first, role, done = rank * cast.streams, rank // cast.places * cast.streams, False
-    for place in range(cast.streams):
-        if play.ready[first + place] < 0 and _can_start(arrays, cast, play, record, first + place, role + place, rank):
-            play.ready[first + place] = now
-    for lane in range(cast.streams):
-        if play.lane[first + lane] >= 0:
-            continue
-        best = -1
-        for place in range(cast.streams):
-            since = play.ready[first + place]
-            if (
-                arrays.lane[role + place] == role + lane
-                and since >= 0
-                and (best < 0 or since < play.ready[first + best])
-            ):
-                best = place
-        if best >= 0:
-            play.lane[first + lane], play.ready[first + best] = best, -1
-            _begin(arrays, cast, play, record, now, first + best)
-            done = done or play.end[first + best] == now
+    first, done = rank * cast.streams, False
+    for stream in range(first, first + cast.streams):
+        idle = play.end[stream] == NEVER and play.pending[stream] == 0
+        if idle and _can_start(arrays, cast, record, stream, rank):
+            _begin(arrays, cast, play, record, now, stream)
+            done = done or play.end[stream] == now
     return done
 
 
 @jit_inline
-def _can_start(arrays: Arrays, cast: Cast, play: Play, record: Record, stream: int, own: int, rank: int) -> bool:
-    """Tell whether a stream, number `own` of its role's, has a next operation that waits for nothing but its lane."""
+def _can_start(arrays: Arrays, cast: Cast, record: Record, stream: int, rank: int) -> bool:
+    """Tell whether an idle stream has a next operation that waits for nothing."""
     op = record.position[stream]
-    first = rank * cast.streams
-    if op >= arrays.stream[own + 1] or play.lane[first + arrays.lane[own] % cast.streams] == stream - first:
+    if op >= arrays.stream[rank // cast.places * cast.streams + stream % cast.streams + 1]:
         return False
     wait = arrays.op[op, 2]
     if wait < 0:
@@ -302,7 +291,6 @@ def _end(arrays: Arrays, cast: Cast, play: Play, record: Record, now: int, strea
     if record.ends.shape[0] > 0:
         record.ends[rank % cast.places, op] = now
     record.position[stream] += 1
-    play.lane[rank * cast.streams + arrays.lane[cast.owner[op]] % cast.streams] = -1
     _touch(play, record.counter, rank)
     for place in range(cast.first[op], cast.first[op + 1]):
         role = cast.owner[cast.waiter[place]] // cast.streams
@@ -337,7 +325,7 @@ def _serve(arrays: Arrays, cast: Cast, play: Play, gangs: Gangs, record: Record,
         dim, ticks = arrays.visit[play.chunk[item, 0], 0], arrays.visit[play.chunk[item, 0], 1]
         taken = -1
         while item >= 0 and taken < 0:
-            port = item // cast.most // cast.streams * cast.dimensions + dim
+            port = play.chunk[item, RANK] * cast.dimensions + dim
             taken = port if gangs.busy[port] else -1
             item = gangs.link[item]
         if taken >= 0:
@@ -345,7 +333,7 @@ def _serve(arrays: Arrays, cast: Cast, play: Play, gangs: Gangs, record: Record,
             continue
         item = gangs.gang[gang, HEAD]
         while item >= 0:
-            port = item // cast.most // cast.streams * cast.dimensions + dim
+            port = play.chunk[item, RANK] * cast.dimensions + dim
             gangs.busy[port] = 1
             record.busy[port] += ticks
             counter[SERVED] += 1

@@ -27,7 +27,7 @@ class RankProgram:
     """Roles and ranks: rank = role * places + place.
 
     Attributes:
-        program: The streams of every role, as many for each, with dimensions of its own.
+        program: The streams of every role, as many for each, in lanes and with dimensions of their own.
         roles: How many.
         places: Ranks of each role.
         slices: int64 [rows, places], the slice of a group that a rank runs a phase with.
@@ -70,9 +70,9 @@ class RankProgram:
 
     @property
     def gangs(self) -> int:
-        """Return how many chunks all ranks can have under way: one call in each lane that has any."""
-        lanes = {stream.lane for stream in self.program.streams if any(op.call >= 0 for op in stream.ops)}
-        busiest = max(Counter(lane // self.streams for lane in lanes).values(), default=0)
+        """Return how many chunks all ranks can have under way: one call in each stream that has any."""
+        calling = [place for place, stream in enumerate(self.program.streams) if any(op.call >= 0 for op in stream.ops)]
+        busiest = max(Counter(place // self.streams for place in calling).values(), default=0)
         return max(1, self.ranks * busiest * self.most)
 
     @property
@@ -149,7 +149,7 @@ def _check(every: RankProgram, variants: Sequence[Sequence[int]]) -> None:
         raise LimitError(f"{every.events:,} events are more than {MOST_EVENTS:,}", hint=SMALLER)
     if max(max(row, default=0) for row in variants) > MAX_TICKS:
         raise LimitError("an operation takes more than 13 days", hint="a smaller slowdown")
-    state = every.ranks * (every.streams * (4 * every.most + 9) + 4 * every.dimensions) + 18 * every.gangs
+    state = every.ranks * (every.streams * (8 * every.most + 7) + 4 * every.dimensions) + 18 * every.gangs
     if 8 * state > MOST_BYTES:
         raise LimitError(f"{8 * state / 1e9:,.1f} GB are needed to play every rank", hint=SMALLER)
 

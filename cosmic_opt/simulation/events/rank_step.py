@@ -1,14 +1,15 @@
 """Every rank of a training step by itself, with rendezvous chunk by chunk: what slow ranks cost, who waits for whom.
 
 Rank numbers count tp fastest, then sp, dp and the pipeline stage. A phase of a chunk on a network dimension is run by
-the slice of the group that lies along it; the collective's next phase has another slice. Ranks that are equal take
-the folded step to the tick.
+the slice of the group that lies along it; the collective's next phase has another slice. Members of a communicator must
+run its collectives in one order: that of equal ranks. So every wait leads back in the order of the step of equal ranks,
+nothing waits for ever, and ranks that are equal take the folded step to the tick.
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from fractions import Fraction
 from math import prod
 
@@ -17,9 +18,10 @@ import numpy as np
 from cosmic_opt.errors import LimitError, SpecError
 from cosmic_opt.simulation.analytical.layout import Whole
 from cosmic_opt.simulation.events.lower import SEND, Lowered
-from cosmic_opt.simulation.events.passes import COMPUTE, STREAMS, Builder, whole_builder
-from cosmic_opt.simulation.events.program import IntArray
+from cosmic_opt.simulation.events.passes import COMPUTE, GATHER, REDUCE, STREAMS, whole_program
+from cosmic_opt.simulation.events.program import IntArray, Program, Stream
 from cosmic_opt.simulation.events.rank_program import SMALLER, RankProgram, RankReplay, play
+from cosmic_opt.simulation.events.replay import run_program
 from cosmic_opt.simulation.events.spread import MEMBERS
 from cosmic_opt.workloads.graph import CONTEXT, DATA, KEYS, PIPELINE, STREAM, TENSOR, TrainingGraph
 
@@ -27,6 +29,8 @@ MOST_RANKS = 2**18
 STEP = "step"
 WAITS = (TENSOR, CONTEXT, DATA, PIPELINE, STEP)
 """What a rank waits for: groups of communication, and the gradients of all other ranks before the optimizer."""
+_STREAMS = 2
+"""Of a rank: compute, and the data-parallel communicator."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -63,7 +67,6 @@ class EveryRank:
         self.places, self.ranks = prod(self.degrees.values()), prod(self.degrees.values()) * len(graph.stages)
         if self.ranks > MOST_RANKS:
             raise LimitError(f"{self.ranks:,} ranks are more than {MOST_RANKS:,}", hint=SMALLER)
-        self._builder: Builder = whole_builder(lowered, graph)
         self._kinds = [_group(kind) for kind in lowered.call_places]
         self.program = self._program(_slices(extents, lowered.dimensions))
 
@@ -90,9 +93,8 @@ class EveryRank:
         return self._result(replay, factors, variant)
 
     def _result(self, replay: RankReplay, factors: list[Fraction], variant: IntArray) -> RankStep:
-        streams, ends = len(STREAMS), np.cumsum([len(own) for own in self._builder.streams])
-        stopped = np.repeat(ends.reshape(-1, streams), self.places, axis=0)
-        assert np.array_equal(replay.position, stopped), "every rank runs to its end"
+        stopped = np.cumsum([len(stream.ops) for stream in self.program.program.streams]).reshape(-1, _STREAMS)
+        assert np.array_equal(replay.position, np.repeat(stopped, self.places, axis=0)), "every rank runs to its end"
         settled = replay.clock.max(axis=1)
         waits = np.zeros((self.ranks, len(WAITS)), dtype=np.int64)
         waits[:, :-1] = replay.waits - np.repeat(self.alone_ticks, self.places, axis=0)
@@ -106,9 +108,9 @@ class EveryRank:
         """Return what the blocking calls of a rank of each stage take alone, by group, int64 [stages, groups]."""
         alone = np.zeros((len(self.graph.stages), len(WAITS) - 1), dtype=np.int64)
         for stage in range(len(alone)):
-            for _, _, call, _ in self._builder.streams[len(STREAMS) * stage + COMPUTE]:
-                if call >= 0:
-                    kind = call % len(self._kinds)
+            for op in self.program.program.streams[_STREAMS * stage + COMPUTE].ops:
+                if op.call >= 0:
+                    kind = op.call % len(self._kinds)
                     alone[stage, WAITS.index(self._kinds[kind])] += self.lowered.alone_ticks[kind]
         return alone
 
@@ -123,7 +125,7 @@ class EveryRank:
 
     def _program(self, slices: Mapping[tuple[str, int], IntArray]) -> RankProgram:
         """Return what all ranks run."""
-        program, kinds, dims = self._builder.program(), len(self._kinds), self.lowered.dimensions
+        program, kinds, dims = self._ordered(), len(self._kinds), self.lowered.dimensions
         names = list(slices)
         rows = []
         for place, call in enumerate(program.calls):
@@ -139,23 +141,53 @@ class EveryRank:
             members=members,
             rows=np.array(rows, dtype=np.int64),
             meet=np.arange(len(program.ops), dtype=np.int64),
-            account=self._accounts(),
+            account=self._accounts(program),
             accounts=len(WAITS) - 1,
         )
 
-    def _accounts(self) -> IntArray:
+    def _ordered(self) -> Program:
+        """Return the whole step with one communicator for gathers and reductions, in the order of equal ranks.
+
+        By itself each rank would take what is ready first, and a slow one something else than the others.
+        """
+        whole = whole_program(self.lowered, self.graph)
+        firsts = np.cumsum([0, *(len(stream.ops) for stream in whole.streams)])
+        parts = [np.arange(*firsts[place : place + 2]) for place in range(len(whole.streams))]
+        stages = range(0, len(parts), len(STREAMS))
+        if any(len(parts[place + GATHER]) and len(parts[place + REDUCE]) for place in stages):
+            replay = run_program(whole, policy=self.lowered.policy)
+            turn = np.argsort(np.lexsort((replay.ends, replay.starts)))
+        else:
+            turn = np.arange(firsts[-1])
+        order = []
+        for place in stages:
+            beside = np.concatenate([parts[place + GATHER], parts[place + REDUCE]])
+            order += [parts[place + COMPUTE], beside[np.argsort(turn[beside])]]
+        moved = np.empty(firsts[-1], dtype=np.int64)
+        moved[np.concatenate(order)] = np.arange(len(moved))
+        ops, to = whole.ops, moved.tolist()
+        streams = tuple(
+            Stream(
+                STREAMS[COMPUTE] if place % _STREAMS == COMPUTE else DATA,
+                place,
+                tuple(replace(ops[op], wait=to[ops[op].wait]) if ops[op].wait >= 0 else ops[op] for op in own.tolist()),
+            )
+            for place, own in enumerate(order)
+        )
+        return Program(whole.dimensions, whole.calls, streams)
+
+    def _accounts(self, program: Program) -> IntArray:
         """Return the column of `waits` for the time before and in each operation: of the compute streams only."""
+        owner = [place for place, stream in enumerate(program.streams) for _ in stream.ops]
         found = []
-        for place, own in enumerate(self._builder.streams):
-            stage, kind = divmod(place, len(STREAMS))
-            for _, _, call, wait in own:
-                before = inside = -1
-                if kind == COMPUTE and wait is not None:
-                    source = self._builder.places[wait][0] // len(STREAMS)
-                    before = WAITS.index(DATA if source == stage else PIPELINE)
-                if kind == COMPUTE and call >= 0:
-                    inside = WAITS.index(self._kinds[call % len(self._kinds)])
-                found.append((before, inside))
+        for place, op in zip(owner, program.ops, strict=True):
+            before = inside = -1
+            if place % _STREAMS == COMPUTE and op.wait >= 0:
+                source = owner[op.wait] // _STREAMS
+                before = WAITS.index(DATA if source == place // _STREAMS else PIPELINE)
+            if place % _STREAMS == COMPUTE and op.call >= 0:
+                inside = WAITS.index(self._kinds[op.call % len(self._kinds)])
+            found.append((before, inside))
         return np.array(found, dtype=np.int64).reshape(-1, 2)
 
 
