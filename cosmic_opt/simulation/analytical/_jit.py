@@ -48,9 +48,10 @@ def jit_inline(function: Function) -> Function:
 def jit_apart(function: Function) -> Function:
     """Compile as `jit`, once: compiled callers jump to it. For large functions, and for those with many callers.
 
-    Only compiled code can call the result.
+    Only compiled code can call the result, and the function is one of a module, which other processes can find.
     """
     name = f"{function.__module__}.{function.__qualname__}"
+    assert "<locals>" not in name
     _APART[name] = _compile(function, no_cpython_wrapper=True)
     return _for_compiled(function, _APART[name], name)
 
@@ -83,6 +84,8 @@ class _Address:
 
 def _for_compiled(function: Function, dispatcher: Any, apart: str) -> Function:
     """Return what only compiled code can call: a dispatcher's code or, for the name of one `apart`, its address."""
+    if numba.config.DISABLE_JIT:
+        return function
 
     def typed(_: Any, *arguments: Any) -> Any:
         kinds = tuple(dispatcher.get_call_template(arguments, {})[2])
@@ -113,6 +116,8 @@ def _for_compiled(function: Function, dispatcher: Any, apart: str) -> Function:
 
 def _compile(function: Callable[..., Any], **options: bool) -> Any:
     function.__qualname__ = f"{function.__qualname__}_{_digest(Path(__file__).parent)}_{_own_digest(function)}"
+    if numba.config.DISABLE_JIT:
+        return function
     options |= {"nogil": True, "no_cfunc_wrapper": True}
     compiler: Any = numba.njit
     try:

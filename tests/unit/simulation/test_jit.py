@@ -111,13 +111,12 @@ def kernels(tmp_path: Path) -> Path:
     return tmp_path
 
 
-def run(folder: Path) -> str:
+def run(folder: Path, call: str = CALL, **more: str) -> str:
     """Call the compiled function in a new process that keeps compiled forms in `folder`."""
     path = os.pathsep.join((str(folder), *sys.path))
-    environment = {**os.environ, "NUMBA_CACHE_DIR": str(folder / "cache"), "PYTHONPATH": path}
-    return subprocess.run(
-        [sys.executable, "-c", CALL], env=environment, text=True, capture_output=True, check=True
-    ).stdout
+    environment = {**os.environ, "NUMBA_CACHE_DIR": str(folder / "cache"), "PYTHONPATH": path, **more}
+    done = subprocess.run([sys.executable, "-c", call], env=environment, text=True, capture_output=True, check=True)
+    return done.stdout
 
 
 def test_a_caller_from_the_cache_finds_what_is_apart_or_compiles_it_again(kernels: Path) -> None:
@@ -133,3 +132,23 @@ def test_a_changed_function_apart_is_not_the_old_one(kernels: Path) -> None:
     assert run(kernels).startswith("20 ")
     (kernels / "kernels.py").write_text(MODULE.replace("result += value", "result += 10 * value"))
     assert run(kernels) == "200 Counter()\n"
+
+
+@pytest.mark.parametrize("where", [{"NUMBA_DISABLE_JIT": "1"}, {"NUMBA_CACHE_DIR": "/proc/no-folder"}])
+def test_without_a_compiler_or_a_folder_the_answer_is_the_same(kernels: Path, where: dict[str, str]) -> None:
+    assert run(kernels, "import numpy, kernels; print(kernels.twice(numpy.arange(5)))", **where) == "20\n"
+
+
+def test_a_function_apart_is_one_of_a_module() -> None:
+    def local(value: int) -> int:
+        return value
+
+    with pytest.raises(AssertionError):
+        jit_apart(local)
+
+
+def test_each_kind_of_argument_has_its_own_address(kernels: Path) -> None:
+    read_only = "values = numpy.arange(5); values.flags.writeable = False"
+    every = "[kernels.twice(each) for each in (values, values.copy(), values / 4)]"
+    for _ in range(2):  # compiled, then from the cache
+        assert run(kernels, f"import numpy, kernels\n{read_only}\nprint({every})") == "[20, 20, 5.0]\n"
