@@ -24,6 +24,7 @@ from numba.extending import intrinsic
 
 Function = TypeVar("Function", bound=Callable[..., Any])
 _build: Any = cgutils
+_config: Any = numba.config
 _without_literal: Any = numba.types.unliteral
 
 
@@ -84,7 +85,7 @@ class _Address:
 
 def _for_compiled(function: Function, dispatcher: Any, apart: str) -> Function:
     """Return what only compiled code can call: a dispatcher's code or, for the name of one `apart`, its address."""
-    if numba.config.DISABLE_JIT:
+    if _config.DISABLE_JIT:
         return function
 
     def typed(_: Any, *arguments: Any) -> Any:
@@ -116,7 +117,7 @@ def _for_compiled(function: Function, dispatcher: Any, apart: str) -> Function:
 
 def _compile(function: Callable[..., Any], **options: bool) -> Any:
     function.__qualname__ = f"{function.__qualname__}_{_digest(Path(__file__).parent)}_{_own_digest(function)}"
-    if numba.config.DISABLE_JIT:
+    if _config.DISABLE_JIT:
         return function
     options |= {"nogil": True, "no_cfunc_wrapper": True}
     compiler: Any = numba.njit
