@@ -1,8 +1,7 @@
 """Rows of Themis' figure 12: a training pass of a layer table, by network, workload and scheduler.
 
-A bar is a share of its baseline's time. Two readings that the paper does not print hold for all bars: times of the
-tables, written for 60 * 2^40 FLOP/s, are multiplied by 60 / 234 (75 % of an A100's peak), and an all-gather's bytes in
-a table are the shard that goes in, as ASTRA-sim 1.0 has them (`Layer`, final_data_size).
+A bar is a share of its baseline's time. A reading that the paper does not print holds for all bars: times of the
+tables, written for 60 * 2^40 FLOP/s, are multiplied by 60 / 234 (75 % of an A100's peak).
 """
 
 from __future__ import annotations
@@ -19,7 +18,7 @@ from cosmic_opt.analysis.validation.themis import CHUNKS, SCHEDULERS, STUDY, TIE
 from cosmic_opt.catalog.networks import NamedNetwork, load_network
 from cosmic_opt.catalog.store import data_root
 from cosmic_opt.errors import SpecError, nearest
-from cosmic_opt.simulation.events.table_collectives import table_collectives
+from cosmic_opt.simulation.events.table_collectives import buffer_bytes, table_collectives
 from cosmic_opt.simulation.replay.training_loop import CollectiveTicks, LoopTimes, Scope, run_table
 from cosmic_opt.units import TICKS_PER_SECOND
 from cosmic_opt.workloads.layer_table import LAYER_TABLE_READERS, LayerTable
@@ -108,13 +107,10 @@ def _table_path(workload: str, tables: Path | None) -> Path:
 def _times(topology: str, path: Path, scheduler: str) -> LoopTimes:
     named = load_network(STUDY, topology)
     table: LayerTable = LAYER_TABLE_READERS.get(TABLE_FORMAT)(path)
-    groups = _groups(named, table.model_npus)
-    alone = _Ideal(named, groups) if scheduler == IDEAL else _scheduled(named, table.model_npus, scheduler)
-
-    def ticks(collective: str, size_bytes: int, scope: Scope) -> int:
-        whole = size_bytes * prod(groups[scope]) if collective == "all_gather" else size_bytes
-        return alone(collective, whole, scope)
-
+    if scheduler == IDEAL:
+        ticks: CollectiveTicks = _Ideal(named, _groups(named, table.model_npus))
+    else:
+        ticks = _scheduled(named, table.model_npus, scheduler)
     return run_table(table, ticks, compute_scale=COMPUTE_SCALE)
 
 
@@ -149,5 +145,6 @@ class _Ideal:
         )
         if npus == 1:
             return 0
-        moved = Fraction(PASSES.get(collective, 1) * size_bytes * (npus - 1), npus)
+        whole = buffer_bytes(collective, size_bytes, npus)
+        moved = Fraction(PASSES.get(collective, 1) * whole * (npus - 1), npus)
         return round(moved * TICKS_PER_SECOND / rate)

@@ -4,12 +4,22 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from functools import cache
+from math import prod
 
 from cosmic_opt.simulation.events.collective import SCHEDULERS, Group, schedule_collective
 from cosmic_opt.simulation.replay.training_loop import CollectiveTicks, Scope
 from cosmic_opt.system.multidim import THEMIS
 from cosmic_opt.system.network import Network
 from cosmic_opt.workloads.placement import nested_placement, placement_strides
+
+
+def buffer_bytes(collective: str, size_bytes: int, members: int) -> int:
+    """Return the whole buffer of a table's collective among so many NPUs.
+
+    A table gives the shard that goes into an all-gather and the buffer of every other collective (ASTRA-sim 1.0,
+    `Layer`, final_data_size).
+    """
+    return size_bytes * members if collective == "all_gather" else size_bytes
 
 
 def table_collectives(
@@ -38,7 +48,9 @@ def table_collectives(
     @cache
     def ticks(collective: str, size_bytes: int, scope: Scope) -> int:
         lead = "blueconnect" if (scheduler, collective) == (THEMIS, "all_to_all") else scheduler
-        done = schedule_collective(groups[scope], collective, size_bytes, scheduler=lead, chunks=chunks, policy=policy)
+        group = groups[scope]
+        whole = buffer_bytes(collective, size_bytes, prod(group.extents))
+        done = schedule_collective(group, collective, whole, scheduler=lead, chunks=chunks, policy=policy)
         return done.time_ticks
 
     return ticks

@@ -202,3 +202,12 @@ def test_an_all_to_all_takes_the_dimensions_in_their_order_under_themis_too() ->
         for scheduler in ("themis", "blueconnect")
     )
     assert themis("all_to_all", 4_194_304, Scope.ALL) == plain("all_to_all", 4_194_304, Scope.ALL)
+
+
+def test_the_bytes_of_an_all_gather_are_the_shard_that_goes_in() -> None:
+    """A reduce-scatter of the whole buffer passes the same dimensions the other way round."""
+    network = load_network("themis", "2D-SW_SW")
+    ticks = table_collectives(network.network, network.algorithms, model_npus=16, chunks=1)
+    shard, members = 1_048_576, 16
+    gathered = ticks("all_gather", shard, Scope.MODEL)
+    assert gathered == ticks("reduce_scatter", shard * members, Scope.MODEL)
