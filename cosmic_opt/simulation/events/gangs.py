@@ -175,11 +175,15 @@ def _look(gangs: Gangs, found: int) -> None:
     gangs.register[ROOT] = meld(gangs.gang, gangs.register[ROOT], found)
 
 
-@jit
+@jit_inline
 def meld(gang: IntArray, one: int, other: int) -> int:
-    """Return the root of one heap made of two: skew heaps (Sleator and Tarjan 1986), children swapped on the way."""
-    if one < 0 or other < 0:
-        return max(one, other)
+    """Return the root of one heap made of two, either of which may be empty."""
+    return max(one, other) if one < 0 or other < 0 else _meld(gang, one, other)
+
+
+@jit
+def _meld(gang: IntArray, one: int, other: int) -> int:
+    """Meld two skew heaps (Sleator and Tarjan 1986): down the right, children swapped on the way."""
     if _before(gang, other, one):
         one, other = other, one
     root = one

@@ -149,7 +149,7 @@ def play_ranks(arrays: Arrays, cast: Cast, policy: int, limit: int, record: Reco
     while now <= limit:
         while counter[HEAP] > 0 and play.heap[0, 0] == now:
             kind = play.heap[0, 1] // NUMBERS
-            item = _pop(play, counter)
+            item = _pop(play.heap, counter)
             if kind < dims:
                 _leave(arrays, cast, play, gangs, counter, now, item)
             elif kind == dims:
@@ -177,7 +177,7 @@ def _leave(arrays: Arrays, cast: Cast, play: Play, gangs: Gangs, counter: IntArr
         play.freed[counter[FREED]] = port
         counter[FREED] += 1
         item = gangs.link[item]
-    _push(play, counter, now + arrays.visit[visit, 2], cast.dimensions, gang)
+    _push(play.heap, counter, now + arrays.visit[visit, 2], cast.dimensions, gang)
 
 
 @jit_inline
@@ -273,7 +273,7 @@ def _begin(arrays: Arrays, cast: Cast, play: Play, record: Record, now: int, str
     if call < 0 or arrays.route[first] == arrays.route[first + 1]:
         play.end[stream] = now + (cast.ticks[cast.variant[rank], op] if call < 0 else 0)
         if play.end[stream] > now:
-            _push(play, record.counter, play.end[stream], cast.dimensions + 1, stream)
+            _push(play.heap, record.counter, play.end[stream], cast.dimensions + 1, stream)
         return
     play.pending[stream] = arrays.call[call, 2]
     for index in range(arrays.call[call, 2]):
@@ -338,7 +338,7 @@ def _serve(arrays: Arrays, cast: Cast, play: Play, gangs: Gangs, record: Record,
             record.busy[port] += ticks
             counter[SERVED] += 1
             item = gangs.link[item]
-        _push(play, counter, now + ticks, dim, gang)
+        _push(play.heap, counter, now + ticks, dim, gang)
 
 
 @jit_inline
@@ -349,9 +349,9 @@ def _touch(play: Play, counter: IntArray, rank: int) -> None:
 
 
 @jit
-def _push(play: Play, counter: IntArray, time: int, kind: int, item: int) -> None:
+def _push(heap: IntArray, counter: IntArray, time: int, kind: int, item: int) -> None:
     """Add an event to the binary heap; keys are time, then class, then number."""
-    heap, place = play.heap, counter[HEAP]
+    place = counter[HEAP]
     key = kind * NUMBERS + counter[NUMBER]
     counter[HEAP], counter[NUMBER] = place + 1, counter[NUMBER] + 1
     while place > 0:
@@ -364,9 +364,9 @@ def _push(play: Play, counter: IntArray, time: int, kind: int, item: int) -> Non
 
 
 @jit
-def _pop(play: Play, counter: IntArray) -> int:
+def _pop(heap: IntArray, counter: IntArray) -> int:
     """Remove the first event of the heap and return its stream or gang."""
-    heap, size = play.heap, counter[HEAP] - 1
+    size = counter[HEAP] - 1
     item = int(heap[0, 2])
     time, key, moved = heap[size, 0], heap[size, 1], heap[size, 2]
     counter[HEAP] = size

@@ -147,6 +147,14 @@ def test_a_slow_rank_costs_the_same_wherever_it_stands_in_its_stage(seed: int) -
     assert len(steps) == 1, design
 
 
+def test_a_slow_rank_takes_gathers_and_reductions_in_the_order_of_the_others() -> None:
+    """Sharded weights, gathered and reduced beside every pass: by readiness, ranks would meet in different ones."""
+    own = {"dp": 3, "sp": 2, "tp": 1, "pp": 1, "zero_stage": 3, "overlap_gradients": 1, "overlap_weights": 1}
+    for design, simulation, _ in random_steps(2, 20, MODEL, npus_per_dim=SHAPE, micro_batch=1, **own):
+        every = every_rank(design, simulation)
+        assert every.run({1: Fraction(5, 4), 4: 3}).step_ticks > every.run().step_ticks, design
+
+
 def test_slowdowns_and_sizes_out_of_range_are_refused() -> None:
     ((design, simulation, _),) = random_steps(1, 1, MODEL, dp=6, tp=1, sp=1, pp=1, **SERIAL)
     every = every_rank(design, simulation)
