@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import subprocess
 import sys
 import zipfile
@@ -52,3 +53,8 @@ def test_the_wheel_outside_the_checkout_lists_and_counts_the_same_instances(whee
     assert installed("list") == run("list", "--json").keys
     count = installed("count", "cosmic/table1-1024", "--fix", "weight_sharded=1")
     assert count["value"] == 6_082_560_000_000
+
+
+def test_the_readme_s_test_command_is_the_last_line_of_ci() -> None:
+    (ours,) = re.findall(r"\.venv/bin/(pytest .*)", (ROOT / "README.md").read_text())
+    assert (ROOT / ".ci" / "run").read_text().splitlines()[-1] == ours
