@@ -20,6 +20,9 @@ MEET, CHUNK, AHEAD, SLICE, COME, HEAD, NEXT, LESS, MORE, SOURCE, KEY = range(11)
 that came and the last of them; the next gang of its bucket, or free one; its children in a heap; the port whose heap
 it left. From KEY on stand four keys; while it gathers, the first two are the latest serial and stream of a member."""
 COLUMNS = KEY + 4
+VISIT, END, LINK, NTH, STREAM, RANK, PLACE = range(7)
+"""Columns of a chunk of a rank: its next visit and the end of its route, the next member of the gang that it is in, and
+which chunk of which stream of which rank at which place it is."""
 FREE, ROOT = 0, 1
 """Registers: the first unused gang, and the root of the heap of gangs to be looked at now."""
 
@@ -30,7 +33,7 @@ class Gangs(NamedTuple):
     Attributes:
         gang: [gangs, COLUMNS].
         bucket: [a power of two], gangs that gather, by a hash of who meets.
-        link: [chunks of all ranks], the next member of the gang that a chunk is in.
+        item: [chunks of all ranks, 8], see VISIT; a row is as long as a line of a processor's cache.
         busy: [ports], 1 while a port serves.
         parked: [ports], the root of the heap of gangs that found this port taken.
         register: [2].
@@ -38,7 +41,7 @@ class Gangs(NamedTuple):
 
     gang: IntArray
     bucket: IntArray
-    link: IntArray
+    item: IntArray
     busy: IntArray
     parked: IntArray
     register: IntArray
@@ -56,7 +59,7 @@ def make_gangs(gangs: int, chunks: int, ports: int) -> Gangs:
     return Gangs(
         gang,
         np.full(buckets, -1, dtype=np.int64),
-        np.full(chunks, -1, dtype=np.int64),
+        np.zeros((chunks, 8), dtype=np.int64),
         np.zeros(ports, dtype=np.int64),
         np.full(ports, -1, dtype=np.int64),
         np.array([0, -1], dtype=np.int64),
@@ -97,7 +100,7 @@ def bring(gangs: Gangs, who: tuple[int, int, int, int], members: int, item: int,
         if members > 1:
             gang[found, NEXT] = gangs.bucket[spot]
             gangs.bucket[spot] = found
-    gangs.link[item] = gang[found, HEAD]
+    gangs.item[item, LINK] = gang[found, HEAD]
     gang[found, HEAD] = item
     gang[found, COME] += 1
     gang[found, KEY] = max(gang[found, KEY], serial)
@@ -163,7 +166,7 @@ def park(gangs: Gangs, found: int, port: int) -> None:
 
 @jit_inline
 def dissolve(gangs: Gangs, found: int) -> int:
-    """Free a gang and return its last member; `Gangs.link` leads to the others."""
+    """Free a gang and return its last member; its LINK leads to the others."""
     gangs.gang[found, NEXT] = gangs.register[FREE]
     gangs.register[FREE] = found
     return int(gangs.gang[found, HEAD])

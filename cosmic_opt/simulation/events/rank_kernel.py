@@ -14,8 +14,15 @@ import numpy as np
 
 from cosmic_opt.simulation.analytical._jit import jit, jit_inline
 from cosmic_opt.simulation.events.gangs import (
+    END,
     HEAD,
+    LINK,
+    NTH,
+    PLACE,
+    RANK,
     SOURCE,
+    STREAM,
+    VISIT,
     Gangs,
     bring,
     complete,
@@ -32,8 +39,6 @@ HEAP, NUMBER, TOUCHED, FREED, BROUGHT, SERVED = range(6)
 """Counters: events ahead, events so far, ranks to look at, ports that fell free, chunks that come to their next phase,
 chunks of ranks served."""
 NUMBERS = 2**44
-NTH, STREAM, RANK, PLACE = range(2, 6)
-"""Columns of `Play.chunk` that never change."""
 
 
 class Cast(NamedTuple):
@@ -99,8 +104,6 @@ class Play(NamedTuple):
 
     Attributes:
         end, pending: As in `kernel.Run`, for the streams of all ranks.
-        chunk: [chunks of all ranks, 6], next visit and end of each chunk's route; which chunk of which stream of which
-            rank at which place it is.
         serial: [ranks], chunks brought so far.
         touched: [ranks, 2], ranks to look at, and whether a rank is among them.
         freed: [ports], those that fell free.
@@ -110,7 +113,6 @@ class Play(NamedTuple):
 
     end: IntArray
     pending: IntArray
-    chunk: IntArray
     serial: IntArray
     touched: IntArray
     freed: IntArray
@@ -127,7 +129,6 @@ def play_ranks(arrays: Arrays, cast: Cast, policy: int, limit: int, record: Reco
     play = Play(
         np.full(streams, NEVER, dtype=np.int64),
         np.zeros(streams, dtype=np.int64),
-        np.zeros((streams * cast.most, 6), dtype=np.int64),
         np.zeros(ranks, dtype=np.int64),
         np.zeros((ranks, 2), dtype=np.int64),
         np.zeros(ports, dtype=np.int64),
@@ -141,8 +142,8 @@ def play_ranks(arrays: Arrays, cast: Cast, policy: int, limit: int, record: Reco
     for item in range(streams * cast.most):
         stream = item // cast.most
         rank = stream // cast.streams
-        play.chunk[item, NTH], play.chunk[item, STREAM] = item % cast.most, stream
-        play.chunk[item, RANK], play.chunk[item, PLACE] = rank, rank % cast.places
+        gangs.item[item, NTH], gangs.item[item, STREAM] = item % cast.most, stream
+        gangs.item[item, RANK], gangs.item[item, PLACE] = rank, rank % cast.places
     for rank in range(ranks):
         _touch(play, counter, rank)
     now = int(counter[HEAP])  # 0: as a literal it would have a type of its own, and all be compiled twice
@@ -157,7 +158,7 @@ def play_ranks(arrays: Arrays, cast: Cast, policy: int, limit: int, record: Reco
             else:
                 _touch(play, counter, item // cast.streams)
         while counter[TOUCHED] > 0:
-            _move(arrays, cast, play, record, now)
+            _move(arrays, cast, play, gangs, record, now)
         _bring(arrays, cast, play, gangs, record, policy, now)
         _serve(arrays, cast, play, gangs, record, now)
         if counter[HEAP] == 0:
@@ -170,13 +171,13 @@ def play_ranks(arrays: Arrays, cast: Cast, policy: int, limit: int, record: Reco
 def _leave(arrays: Arrays, cast: Cast, play: Play, gangs: Gangs, counter: IntArray, now: int, gang: int) -> None:
     """Free the ports of a gang, which arrives after its latency."""
     item = gangs.gang[gang, HEAD]
-    visit = play.chunk[item, 0]
+    visit = gangs.item[item, VISIT]
     while item >= 0:
-        port = play.chunk[item, RANK] * cast.dimensions + arrays.visit[visit, 0]
+        port = gangs.item[item, RANK] * cast.dimensions + arrays.visit[visit, 0]
         gangs.busy[port] = 0
         play.freed[counter[FREED]] = port
         counter[FREED] += 1
-        item = gangs.link[item]
+        item = gangs.item[item, LINK]
     _push(play.heap, counter, now + arrays.visit[visit, 2], cast.dimensions, gang)
 
 
@@ -185,17 +186,17 @@ def _arrive(cast: Cast, play: Play, gangs: Gangs, counter: IntArray, now: int, g
     """Let every member go on to its next phase, or let its operation end after the last chunk."""
     item = dissolve(gangs, gang)
     while item >= 0:
-        play.chunk[item, 0] += 1
-        if play.chunk[item, 0] < play.chunk[item, 1]:
+        gangs.item[item, VISIT] += 1
+        if gangs.item[item, VISIT] < gangs.item[item, END]:
             play.brought[counter[BROUGHT]] = item
             counter[BROUGHT] += 1
         else:
-            stream = play.chunk[item, STREAM]
+            stream = gangs.item[item, STREAM]
             play.pending[stream] -= 1
             if play.pending[stream] == 0:
                 play.end[stream] = now
-                _touch(play, counter, play.chunk[item, RANK])
-        item = gangs.link[item]
+                _touch(play, counter, gangs.item[item, RANK])
+        item = gangs.item[item, LINK]
 
 
 @jit_inline
@@ -203,13 +204,13 @@ def _bring(arrays: Arrays, cast: Cast, play: Play, gangs: Gangs, record: Record,
     """Bring chunks to their next phase."""
     for place in range(record.counter[BROUGHT]):
         item = play.brought[place]
-        visit, stream, rank = play.chunk[item, 0], play.chunk[item, STREAM], play.chunk[item, RANK]
+        visit, stream, rank = gangs.item[item, VISIT], gangs.item[item, STREAM], gangs.item[item, RANK]
         play.serial[rank] += 1
         part, members = -1, 1
         if cast.row[visit] >= 0:
-            part = cast.slices[cast.row[visit], play.chunk[item, PLACE]]
+            part = cast.slices[cast.row[visit], gangs.item[item, PLACE]]
             members = cast.members[part]
-        who = cast.meet[record.position[stream]], play.chunk[item, NTH], play.chunk[item, 1] - visit, part
+        who = cast.meet[record.position[stream]], gangs.item[item, NTH], gangs.item[item, END] - visit, part
         gang = bring(gangs, who, members, item, play.serial[rank], stream - rank * cast.streams)
         if gang >= 0:
             complete(gangs, gang, policy, now, arrays.visit[visit, 1], arrays.visit[visit, 3], cast.most)
@@ -217,7 +218,7 @@ def _bring(arrays: Arrays, cast: Cast, play: Play, gangs: Gangs, record: Record,
 
 
 @jit_inline
-def _move(arrays: Arrays, cast: Cast, play: Play, record: Record, now: int) -> None:
+def _move(arrays: Arrays, cast: Cast, play: Play, gangs: Gangs, record: Record, now: int) -> None:
     """End the work of the touched ranks that is done, start what can start; keep those whose start took no time."""
     counter, kept = record.counter, 0
     for place in range(counter[TOUCHED]):
@@ -229,20 +230,20 @@ def _move(arrays: Arrays, cast: Cast, play: Play, record: Record, now: int) -> N
     for place in range(counter[TOUCHED]):
         rank = play.touched[place, 0]
         play.touched[rank, 1] = 0
-        if _start(arrays, cast, play, record, now, rank):
+        if _start(arrays, cast, play, gangs, record, now, rank):
             play.touched[kept, 0], play.touched[rank, 1] = rank, 1
             kept += 1
     counter[TOUCHED] = kept
 
 
 @jit_inline
-def _start(arrays: Arrays, cast: Cast, play: Play, record: Record, now: int, rank: int) -> bool:
+def _start(arrays: Arrays, cast: Cast, play: Play, gangs: Gangs, record: Record, now: int, rank: int) -> bool:
     """Start what a rank can; return whether anything of it ends at once."""
     first, done = rank * cast.streams, False
     for stream in range(first, first + cast.streams):
         idle = play.end[stream] == NEVER and play.pending[stream] == 0
         if idle and _can_start(arrays, cast, record, stream, rank):
-            _begin(arrays, cast, play, record, now, stream)
+            _begin(arrays, cast, play, gangs, record, now, stream)
             done = done or play.end[stream] == now
     return done
 
@@ -262,7 +263,7 @@ def _can_start(arrays: Arrays, cast: Cast, record: Record, stream: int, rank: in
 
 
 @jit_inline
-def _begin(arrays: Arrays, cast: Cast, play: Play, record: Record, now: int, stream: int) -> None:
+def _begin(arrays: Arrays, cast: Cast, play: Play, gangs: Gangs, record: Record, now: int, stream: int) -> None:
     """Start the next operation of a stream: work ends after its ticks, the chunks of a call look for their gangs."""
     op, rank = record.position[stream], stream // cast.streams
     _book(cast, record, rank, stream, cast.account[op, 0], now)
@@ -278,7 +279,7 @@ def _begin(arrays: Arrays, cast: Cast, play: Play, record: Record, now: int, str
     play.pending[stream] = arrays.call[call, 2]
     for index in range(arrays.call[call, 2]):
         route, item = first + arrays.call[call, 1] * index, stream * cast.most + index
-        play.chunk[item, 0], play.chunk[item, 1] = arrays.route[route], arrays.route[route + 1]
+        gangs.item[item, VISIT], gangs.item[item, END] = arrays.route[route], arrays.route[route + 1]
         play.brought[record.counter[BROUGHT]] = item
         record.counter[BROUGHT] += 1
 
@@ -322,22 +323,22 @@ def _serve(arrays: Arrays, cast: Cast, play: Play, gangs: Gangs, record: Record,
             return
         again = gangs.gang[gang, SOURCE]
         item = gangs.gang[gang, HEAD]
-        dim, ticks = arrays.visit[play.chunk[item, 0], 0], arrays.visit[play.chunk[item, 0], 1]
+        dim, ticks = arrays.visit[gangs.item[item, VISIT], 0], arrays.visit[gangs.item[item, VISIT], 1]
         taken = -1
         while item >= 0 and taken < 0:
-            port = play.chunk[item, RANK] * cast.dimensions + dim
+            port = gangs.item[item, RANK] * cast.dimensions + dim
             taken = port if gangs.busy[port] else -1
-            item = gangs.link[item]
+            item = gangs.item[item, LINK]
         if taken >= 0:
             park(gangs, gang, taken)
             continue
         item = gangs.gang[gang, HEAD]
         while item >= 0:
-            port = play.chunk[item, RANK] * cast.dimensions + dim
+            port = gangs.item[item, RANK] * cast.dimensions + dim
             gangs.busy[port] = 1
             record.busy[port] += ticks
             counter[SERVED] += 1
-            item = gangs.link[item]
+            item = gangs.item[item, LINK]
         _push(play.heap, counter, now + ticks, dim, gang)
 
 

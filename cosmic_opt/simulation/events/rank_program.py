@@ -15,8 +15,8 @@ from cosmic_opt.simulation.events.program import MAX_TICKS, Arrays, IntArray, Pr
 if TYPE_CHECKING:
     from cosmic_opt.simulation.events.rank_kernel import Cast
 
-MOST_EVENTS = 1_000_000_000
-"""Operations, and visits of a chunk of a rank to a dimension, of one run: two to four minutes."""
+MOST_EVENTS = 600_000_000
+"""Operations, and visits of a chunk of a rank to a dimension, of one run: two minutes."""
 MOST_BYTES = 4 * 10**9
 """Of the kernel's state."""
 SMALLER = "fewer ranks, micro-batches or chunks; without slow ranks the folded step is the same"
@@ -149,7 +149,7 @@ def _check(every: RankProgram, variants: Sequence[Sequence[int]]) -> None:
         raise LimitError(f"{every.events:,} events are more than {MOST_EVENTS:,}", hint=SMALLER)
     if max(max(row, default=0) for row in variants) > MAX_TICKS:
         raise LimitError("an operation takes more than 13 days", hint="a smaller slowdown")
-    state = every.ranks * (every.streams * (8 * every.most + 7) + 4 * every.dimensions) + 18 * every.gangs
+    state = every.ranks * (every.streams * (9 * every.most + 7) + 4 * every.dimensions) + 18 * every.gangs
     if 8 * state > MOST_BYTES:
         raise LimitError(f"{8 * state / 1e9:,.1f} GB are needed to play every rank", hint=SMALLER)
 

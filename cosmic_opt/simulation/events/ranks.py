@@ -18,8 +18,8 @@ from cosmic_opt.simulation.events.chunking import check_played
 from cosmic_opt.simulation.events.program import Call, Op, Program, Route, Stream, Visit
 from cosmic_opt.simulation.events.rank_program import RankProgram, RankReplay, play
 
-MOST_OPERATIONS = 5_000_000
-"""A minute and 5 GB at most, all of it to make them."""
+MOST_OPERATIONS = 2_000_000
+"""Half a minute and 1 GB, nearly all of it to make them: 14 us each."""
 MOST_DIMENSIONS = 64
 SHOWN = 4
 """Stuck ranks that an error names."""

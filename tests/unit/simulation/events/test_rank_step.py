@@ -19,9 +19,9 @@ from cosmic_opt.simulation.events.rank_step import WAITS, EveryRank
 from cosmic_opt.simulation.events.simulator import EventSimulator
 from cosmic_opt.simulation.events.step import StepSimulation
 from cosmic_opt.workloads.graph import Stage
-from cosmic_opt.workloads.placement import nested_placement
 from tests.unit.simulation.analytical_reference import Design
 from tests.unit.simulation.events.designs import random_steps, small_simulator
+from tests.unit.simulation.events.test_all_ranks import extents_of
 from tests.unit.simulation.events.test_step import ALONE
 from tests.unit.simulation.test_analytical_reference import TEXT, random_design, random_factors, simulator
 
@@ -30,12 +30,6 @@ MODEL = small_simulator()
 SERIAL = {"npus_per_dim": SHAPE, "micro_batch": 1, **ALONE}
 SHAPES = (SHAPE, (4, 2, 1), (2, 2, 3), (1, 1, 1), (5, 1, 2))
 MODELS = {shape: simulator(replace(TEXT, layers=4), 3, (shape,), global_batch=8) for shape in SHAPES}
-
-
-def extents_of(design: Design) -> dict[str, tuple[int, ...]]:
-    filled = design.order.split("_")
-    rows = nested_placement([getattr(design, group) for group in filled], design.npus_per_dim)
-    return dict(zip(filled, rows, strict=True))
 
 
 def every_rank(design: Design, simulation: StepSimulation) -> EveryRank:
