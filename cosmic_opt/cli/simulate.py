@@ -15,7 +15,7 @@ from cosmic_opt.cli.design_file import read_design
 from cosmic_opt.cli.exits import DONE, INFEASIBLE
 from cosmic_opt.cli.files import check_target, whole_file
 from cosmic_opt.cli.options import Request, problem_command
-from cosmic_opt.cli.slow_ranks import check_every_rank, read_slow_ranks
+from cosmic_opt.cli.slow_ranks import EveryRank, SlowRank, check_every_rank, read_slow_ranks
 from cosmic_opt.errors import SpecError, Where, nearest
 from cosmic_opt.psa.parameter_set import Constraint, DesignBatch
 from cosmic_opt.reporting.designs import design_text, designs_keys
@@ -48,13 +48,8 @@ def simulate(
         typer.Option("--timeline", metavar="FILE", help="With events: also write a .json for Chrome or Perfetto."),
     ] = None,
     force: Annotated[bool, typer.Option("--force", help="Replace the timeline if it exists.")] = False,
-    slow_rank: Annotated[
-        list[str] | None,
-        typer.Option("--slow-rank", metavar="RANK=FACTOR", help="With events: this rank's compute takes FACTOR times."),
-    ] = None,
-    every_rank: Annotated[
-        bool, typer.Option("--every-rank", help="With events: play every rank by itself, slow or not.")
-    ] = False,
+    slow_rank: SlowRank = None,
+    every_rank: EveryRank = False,
 ) -> int:
     """Score one design: time, where it goes, memory, cost. A design that breaks a rule is refused."""
     from cosmic_opt.cli.astra_sim import program_of  # numba takes a second to load

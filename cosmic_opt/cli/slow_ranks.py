@@ -6,10 +6,18 @@ import re
 from collections.abc import Sequence
 from fractions import Fraction
 from pathlib import Path
+from typing import Annotated
+
+import typer
 
 from cosmic_opt.errors import SpecError, Where
 from cosmic_opt.search.engine_names import EVENTS
 
+SlowRank = Annotated[
+    list[str] | None,
+    typer.Option("--slow-rank", metavar="RANK=FACTOR", help="With events: this rank's compute takes FACTOR times."),
+]
+EveryRank = Annotated[bool, typer.Option("--every-rank", help="With events: play every rank by itself, slow or not.")]
 SLOW_RANK = Where("--slow-rank")
 LEAST, MOST = Fraction(1, 1000), Fraction(1000)
 """Factors that a rank may be slowed by."""
