@@ -73,7 +73,7 @@ class _Address:
 
     @property
     def symbol(self) -> str:
-        return f"{_APART[self.name].py_func.__qualname__}{self.arguments}"
+        return f"{self.name} {_APART[self.name].py_func.__qualname__} {self.arguments}"
 
     def __call__(self) -> None:
         if self.name not in _APART:

@@ -152,3 +152,9 @@ def test_each_kind_of_argument_has_its_own_address(kernels: Path) -> None:
     every = "[kernels.twice(each) for each in (values, values.copy(), values / 4)]"
     for _ in range(2):  # compiled, then from the cache
         assert run(kernels, f"import numpy, kernels\n{read_only}\nprint({every})") == "[20, 20, 5.0]\n"
+
+
+def test_functions_of_one_name_in_two_modules_are_two(kernels: Path) -> None:
+    (kernels / "others.py").write_text(MODULE.replace("result += value", "result += 10 * value"))
+    call = "import numpy, kernels, others; print([each.twice(numpy.arange(5)) for each in (kernels, others, kernels)])"
+    assert [run(kernels, call) for _ in range(2)] == ["[20, 200, 20]\n"] * 2
