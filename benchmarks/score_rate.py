@@ -43,6 +43,8 @@ GPT3_175B = Transformer(
 SYSTEM_2 = Npu("cosmic-system2", 10 * 10**12, 50 * GB, 24 * GB)
 BANDWIDTHS = np.arange(50, 501, 50) * GB
 CHUNKS = np.array([2, 4, 8, 16])
+ALGORITHMS = ("ring", "direct", "halving_doubling", "double_binary_tree")
+ALGORITHM_CODES = np.array([CATEGORIES["algorithm"].index(name) for name in ALGORITHMS])
 
 
 def domains(sizes: tuple[int, ...]) -> dict[str, list[int | str]]:
@@ -52,7 +54,7 @@ def domains(sizes: tuple[int, ...]) -> dict[str, list[int | str]]:
     for dim in range(DIMENSIONS):
         columns[f"npus_per_dim[{dim}]"] = list(sizes)
         columns[f"topology[{dim}]"] = list(CATEGORIES["topology"])
-        columns[f"algorithm[{dim}]"] = list(CATEGORIES["algorithm"])
+        columns[f"algorithm[{dim}]"] = list(ALGORITHMS)
         columns[f"bandwidth[{dim}]"] = BANDWIDTHS.tolist()
     return columns
 
@@ -72,7 +74,7 @@ def draw(npus: int, sizes: tuple[int, ...], rows: int) -> dict[str, np.ndarray]:
     for dim in range(DIMENSIONS):
         indices[f"npus_per_dim[{dim}]"] = shape[:, dim]
         indices[f"topology[{dim}]"] = rng.integers(3, size=rows)
-        indices[f"algorithm[{dim}]"] = rng.integers(4, size=rows)
+        indices[f"algorithm[{dim}]"] = rng.choice(ALGORITHM_CODES, size=rows)
         indices[f"bandwidth[{dim}]"] = rng.integers(len(BANDWIDTHS), size=rows)
     return indices
 

@@ -140,18 +140,20 @@ class AnalyticalSimulator:
             [int(value) for value in self._possible("npus_per_dim", data, domains)],
             [str(value) for value in self._possible("topology", data, domains)],
             self._algorithms(data, domains),
+            reducing=bool(data[IN_NETWORK]),
         )
 
     def _algorithms(self, data: Mapping[str, int | str], domains: Mapping[str, Sequence[int | str]]) -> list[str]:
-        """Return every possible algorithm; one that needs switches that reduce is refused where they do not."""
+        """Return every possible algorithm; one that needs switches that reduce is no choice where they do not."""
         names = [str(value) for value in self._possible("algorithm", data, domains)]
         if data[IN_NETWORK] not in (0, 1):
             raise SpecError(f"{IN_NETWORK} is a flag", where=Where(key=IN_NETWORK), hint="allowed: 0, 1")
-        for name in names:
-            if ALGORITHMS.get(name).in_switch and not data[IN_NETWORK]:
-                raise SpecError(
-                    f"{name}: no switch of this system reduces", where=Where(key="algorithm"), hint=REDUCING
-                )
+        given = {str(data.get(f"algorithm[{dim}]")) for dim in range(self.dimensions)} & set(names)
+        needing = [name for name in given if ALGORITHMS.get(name).in_switch]
+        if needing and not data[IN_NETWORK]:
+            raise SpecError(
+                f"{needing[0]}: no switch of this system reduces", where=Where(key="algorithm"), hint=REDUCING
+            )
         return names
 
     def _possible(

@@ -10,6 +10,7 @@ from numpy.typing import NDArray
 
 from cosmic_opt.errors import InfeasibleError
 from cosmic_opt.simulation.analytical.layout import CATEGORIES, COLLECTIVES, LIMIT_TICKS
+from cosmic_opt.system.collectives.base import ALGORITHMS
 from cosmic_opt.system.npu import Npu
 from cosmic_opt.system.phase import phase_cost, send_cost
 from cosmic_opt.units import TICKS_PER_SECOND
@@ -118,8 +119,13 @@ class Rates(NamedTuple):
     host: HostRates
 
 
-def build_phase_tables(npus: Iterable[int], topologies: Sequence[str], algorithms: Sequence[str]) -> PhaseTables:
-    """Tabulate every (block, algorithm, collective, extent, stride) with these names and block sizes."""
+def build_phase_tables(
+    npus: Iterable[int], topologies: Sequence[str], algorithms: Sequence[str], *, reducing: bool = True
+) -> PhaseTables:
+    """Tabulate every (block, algorithm, collective, extent, stride) with these names and block sizes.
+
+    Where switches are not `reducing`, algorithms that need it exist nowhere.
+    """
     sizes = sorted(set(npus))
     divisors = sorted({divisor for size in sizes for divisor in _divisors(size)})
     index = np.full((2, max(sizes) + 1), -1, dtype=np.int64)
@@ -138,7 +144,9 @@ def build_phase_tables(npus: Iterable[int], topologies: Sequence[str], algorithm
                     sends[offset, block] = _send_fields(topology, (size, extent, stride))
                     for algorithm in algorithms:
                         code = CATEGORIES["algorithm"].index(algorithm)
-                        phases[offset, block, code] = _phase_fields(topology, algorithm, (size, extent, stride))
+                        legal = reducing or not ALGORITHMS.get(algorithm).in_switch
+                        group = (size, extent, stride)
+                        phases[offset, block, code] = _phase_fields(topology, algorithm, group) if legal else ILLEGAL
     return PhaseTables(index[0], index[1], len(divisors), blocks, codes, phases.reshape(-1), sends.reshape(-1))
 
 

@@ -25,6 +25,12 @@ def test_a_dimension_without_a_switch_reduces_nothing() -> None:
     assert without == 3 * 4 * 3 * 4 * 4 * 4 * 4
 
 
+def test_without_switches_that_reduce_the_rest_is_solved() -> None:
+    best = run("solve", SCHEDULES, *FOUR, "--set", "in_network_reduction=0", "--json").keys
+    assert (best["status"], best["feasible_designs"]) == ("optimal", 3 * 4**4)
+    assert "in_network" not in best["design"].values()
+
+
 @pytest.mark.parametrize("multidim", ["baseline", "blueconnect", "themis"])
 def test_every_way_over_dimensions_is_played_and_never_below_its_bound(multidim: str) -> None:
     keys = simulated("--fix", f"multidim={multidim}")

@@ -8,7 +8,10 @@ import pytest
 from cosmic_opt.errors import InfeasibleError, SpecError
 from cosmic_opt.simulation.analytical import AnalyticalSimulator
 from cosmic_opt.simulation.events.simulator import EventSimulator
+from cosmic_opt.system.npu import Npu
 from tests.unit.simulation.test_analytical_step import GB, PLAIN, build, parts
+
+FAST = Npu("fast", 10**14, 10**13, 10**11)
 
 
 def test_tensor_parallel_sums_take_their_buffer_once_and_one_hop() -> None:
@@ -47,13 +50,21 @@ def test_a_ring_that_should_reduce_is_infeasible() -> None:
         build(tp=8, algorithm__0="in_network", topology__0="ring", in_network_reduction=1).evaluate({})
 
 
+def test_among_options_a_switch_that_does_not_reduce_is_passed_over() -> None:
+    constants: dict[str, int | str] = {"npus_per_dim[0]": 8, "topology[0]": "switch", "bandwidth[0]": GB}
+    domains = {"algorithm[0]": ("direct", "in_network")}
+    for flag in (0, 1):
+        data = {**constants, "latency[0]": 0, "tp": 8, "in_network_reduction": flag}
+        model = AnalyticalSimulator(PLAIN, {"global_batch": 64}, FAST, 1, data, domains)
+        steps = model.evaluate({"algorithm[0]": np.array(domains["algorithm[0]"])}, strict=False).step_ticks
+        assert 0 < steps[0] < 2**62
+        assert (steps[1] < steps[0]) == bool(flag)
+
+
 def test_among_options_a_block_without_a_switch_is_passed_over() -> None:
     constants: dict[str, int | str] = {"npus_per_dim[0]": 8, "algorithm[0]": "in_network", "bandwidth[0]": GB}
     constants |= {"latency[0]": 0, "tp": 8, "in_network_reduction": 1}
-    from cosmic_opt.system.npu import Npu
-
-    npu = Npu("fast", 10**14, 10**13, 10**11)
     domains = {"topology[0]": ("ring", "switch")}
-    model = AnalyticalSimulator(PLAIN, {"global_batch": 64}, npu, 1, constants, domains)
+    model = AnalyticalSimulator(PLAIN, {"global_batch": 64}, FAST, 1, constants, domains)
     result = model.evaluate({"topology[0]": np.array(["ring", "switch"])}, strict=False)
     assert result.step_ticks[0] > 2**62 > result.step_ticks[1] > 0
