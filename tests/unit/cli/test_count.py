@@ -112,7 +112,7 @@ def test_a_diagram_that_outgrows_memory_gives_two_certified_limits_and_ends_with
 ) -> None:
     exact = run("count", TABLE1, "--json").keys
     narrow = partial(feasible_set, limit=CompileLimit(arcs=50), width=2)
-    monkeypatch.setattr("cosmic_opt.api.problem.feasible_set", narrow)
+    monkeypatch.setattr("cosmic_opt.api.feasibility.feasible_set", narrow)
     done = run("count", TABLE1, "--json")
     keys = done.keys
     assert (done.code, keys["exact"], keys["diagram"], keys["components"]) == (4, False, None, [])
