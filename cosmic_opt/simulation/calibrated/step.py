@@ -77,13 +77,12 @@ def _weights(setup: TrainingSetup, designs: TrainingDesigns, work: Work, stages:
     if np.any(sharded) and setup.stack.single_nic_sharding:
         per_micro_batch = Traffic(single_nic_s(setup, designs), nothing)
     elif np.any(sharded):
-        again = designs.recompute.layers + (1 - designs.recompute.layers) * designs.recompute.matmul
         head_s = work.head.both_s + work.head_wait_s
-        ends = sharded_traffic_s(setup, designs, *_passes(head_s, nothing), table_parameters(setup.model, designs))
+        ends = sharded_traffic_s(setup, designs, *_windows(head_s, head_s), table_parameters(setup.model, designs))
         per_micro_batch = ends
         for layer, model in _kinds(setup, work):
             dense, expert = layer_parameters(model, designs)
-            unit = sharded_traffic_s(setup, designs, *_passes(layer.layer_s, again), dense + expert)
+            unit = sharded_traffic_s(setup, designs, *_windows(layer.plain_s, layer.layer_s), dense + expert)
             per_micro_batch = per_micro_batch + unit.times(model.layers)
     sharding = per_micro_batch.times(np.where(sharded, designs.micro_batches(setup), 0.0))
     return sharding, gradient_s(setup, designs, stages).times(np.where(sharded, 0, 1))
@@ -99,12 +98,12 @@ def _kinds(setup: TrainingSetup, work: Work) -> list[tuple[Work, LanguageModel]]
     return [(work.first, first), *others]
 
 
-def _passes(both_s: FloatArray, again: FloatArray) -> tuple[FloatArray, FloatArray]:
-    """Return (forward, backward) of so much time, waiting for the host included.
+def _windows(plain_s: FloatArray, whole_s: FloatArray) -> tuple[FloatArray, FloatArray]:
+    """Return (forward, backward) of a unit that takes `whole_s`, and `plain_s` of it without recompute.
 
-    A forward pass has one of three products, backward two and the share `again` of the first (Narayanan 2021, eq. 3).
-    The shares depend on no hardware: as the time shrinks both windows do, and a faster device never hides less of the
-    traffic than it saves of the time.
+    A forward pass has one of three products, backward two (Narayanan 2021, eq. 3) and all that it runs again: exactly
+    what recompute adds to the time it adds to a window, so that it never hides more traffic than it costs. The third
+    depends on no hardware: a faster device shortens the windows, together, by no more than the time it saves.
     """
-    forward_s = both_s / (3 + again)
-    return forward_s, both_s - forward_s
+    forward_s = plain_s / 3
+    return forward_s, whole_s - forward_s

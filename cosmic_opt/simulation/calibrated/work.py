@@ -12,7 +12,7 @@ from cosmic_opt.simulation.calibrated.cells import distinct_cells
 from cosmic_opt.simulation.calibrated.communication import contention_s, tensor_pass
 from cosmic_opt.simulation.calibrated.context import context_pass, shared_attention_pass
 from cosmic_opt.simulation.calibrated.host import layer_host_s, paced_s
-from cosmic_opt.simulation.calibrated.job import FloatArray, TrainingDesigns, TrainingSetup
+from cosmic_opt.simulation.calibrated.job import FloatArray, Recompute, TrainingDesigns, TrainingSetup
 from cosmic_opt.simulation.calibrated.layer import (
     Pass,
     cast_pass,
@@ -41,6 +41,7 @@ class Work:
         recompute_s: Forward work of the layer that backward runs again.
         launch_s: Time the host takes to launch the layer.
         host_s: Time of the layer the device waits for its host.
+        plain_s: The layer's time if backward ran nothing again, waiting for the host included.
         head: Logits and loss; `embedding` the look-up.
         head_wait_s: Time of the head the device waits for its host.
         first: The same of one of the layers a mixture of experts begins with, whose MLP is dense; None: it has none.
@@ -51,6 +52,7 @@ class Work:
     recompute_s: FloatArray
     launch_s: FloatArray
     host_s: FloatArray
+    plain_s: FloatArray
     head: Pass
     embedding: Pass
     head_wait_s: FloatArray
@@ -74,6 +76,7 @@ class Work:
             self.recompute_s[index],
             self.launch_s[index],
             self.host_s[index],
+            self.plain_s[index],
             self.head.take(index),
             self.embedding.take(index),
             self.head_wait_s[index],
@@ -107,8 +110,10 @@ def _layer_work(setup: TrainingSetup, cells: TrainingDesigns) -> Work:
     whole = total(layer)
     recompute = _recompute_s(cells, layer, whole)
     device, launch = whole.both_s + recompute, layer_host_s(setup, cells)
-    nothing = Pass.zero(cells)
-    return Work(layer, whole, recompute, launch, paced_s(device, launch) - device, nothing, nothing, nothing.forward_s)
+    once = cells.with_recompute(Recompute.of(np.zeros_like(cells.tp)))
+    plain = paced_s(whole.both_s, layer_host_s(setup, once))
+    none = Pass.zero(cells)
+    return Work(layer, whole, recompute, launch, paced_s(device, launch) - device, plain, none, none, none.forward_s)
 
 
 def _layer(setup: TrainingSetup, designs: TrainingDesigns) -> dict[str, Pass]:

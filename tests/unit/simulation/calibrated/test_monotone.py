@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 from functools import cache
+from itertools import product
 
 import numpy as np
 import pytest
@@ -16,7 +17,10 @@ from cosmic_opt.search.score import simulator_of
 from cosmic_opt.simulation.calibrated.job import Recompute, TrainingDesigns, TrainingSetup
 from cosmic_opt.simulation.calibrated.simulator import CalibratedSimulator
 from cosmic_opt.simulation.calibrated.step import step_time
-from tests.unit.simulation.calibrated.jobs import LLAMA_8B, QWEN_30B, setup
+from cosmic_opt.workloads.language_model import LanguageModel
+from cosmic_opt.workloads.training import RECOMPUTE
+from cosmic_opt.workloads.training_designs import named_recompute
+from tests.unit.simulation.calibrated.jobs import DEEPSEEK, LLAMA_8B, QWEN_30B, setup
 
 INSTANCES = data_root() / "instances"
 CALIBRATED = sorted(
@@ -80,7 +84,7 @@ def test_faster_hardware_never_slows_a_sharded_step_that_waits_for_its_host(data
         shard_replicas=data.draw(st.sampled_from([1, 2, 8])),
         reshard=data.draw(st.integers(0, 1)),
         prefetch=data.draw(st.integers(0, 1)),
-        recompute=Recompute.of(data.draw(st.sampled_from([0.0, 0.5, 1.0]))),
+        recompute=again(data.draw(st.sampled_from(RECOMPUTED)), base),
     )
     before = float(step_time(base, designs).step_s[0])
     better = faster(base, data.draw(st.sampled_from(HARDWARE)), data.draw(st.floats(1.0, 8.0)))
@@ -99,6 +103,75 @@ def faster(base: TrainingSetup, part: str, factor: float) -> TrainingSetup:
         peaks = {name: factor * peak for name, peak in device.peak_flop_per_s.items()}
         return replace(base, device=replace(device, peak_flop_per_s=peaks))
     return replace(base, nic_bytes_per_s=factor * base.nic_bytes_per_s)
+
+
+RECOMPUTED: tuple[str | float, ...] = (*RECOMPUTE, 0.25, 0.5, 0.75)
+
+
+def again(kind: float | str, base: TrainingSetup) -> Recompute:
+    if isinstance(kind, float):
+        return Recompute.of(kind)
+    return named_recompute(np.array(kind), base.stack.selective)
+
+
+AXES = {
+    "dp": [8, 32, 64],
+    "tp": [1, 4],
+    "cp": [1, 4, 64],
+    "micro_batch": [1, 2],
+    "zero_stage": [0, 3],
+    "reshard": [0, 1],
+    "prefetch": [0, 1],
+    "shard_replicas": [1, 8],
+}
+"""576 designs, most of them fully sharded."""
+MORE = (("none", "selective"), ("selective", "full"), ("none", 0.25), (0.25, 0.5), (0.5, 0.75), (0.75, "full"))
+JOBS = [
+    (stack, model, sequence)
+    for stack in ("torchtitan-2025", "fsdp-2023", "megatron-te-2025", "maxtext-2025")
+    for model in (LLAMA_8B, QWEN_30B, DEEPSEEK)
+    for sequence in (1024, 65536)
+]
+
+
+def steps(base: TrainingSetup, kind: str | float) -> np.ndarray:
+    columns = np.array(list(product(*AXES.values())), dtype=float).T
+    ep = 8 if base.model.experts else 1
+    sharded = TrainingDesigns.of(**dict(zip(AXES, columns, strict=True)), ep=ep, recompute=again(kind, base))
+    return step_time(base, sharded).step_s
+
+
+def job(stack: str, model: LanguageModel, sequence: int) -> TrainingSetup:
+    return setup(model, stack=stack, device="gb200", sequence=sequence, gpus_per_node=8)
+
+
+@pytest.mark.parametrize(("stack", "model", "sequence"), JOBS)
+def test_recompute_never_shortens_a_step(stack: str, model: LanguageModel, sequence: int) -> None:
+    base = job(stack, model, sequence)
+    times = {kind: steps(base, kind) for kind in RECOMPUTED}
+    for less, more in MORE:
+        assert (times[less] <= times[more] * (1 + 1e-12)).all(), (less, more)
+
+
+@pytest.mark.parametrize(("stack", "model", "sequence"), JOBS)
+def test_faster_hardware_never_slows_a_sharded_step_whatever_runs_again(
+    stack: str, model: LanguageModel, sequence: int
+) -> None:
+    base = job(stack, model, sequence)
+    for kind in ("none", "selective", "full", 0.5):
+        before = steps(base, kind)
+        for part in HARDWARE:
+            assert (steps(faster(base, part, 1.5), kind) <= before * (1 + 1e-12)).all(), (kind, part)
+
+
+def test_a_mixture_that_waits_for_its_host_gains_nothing_by_selective_recompute() -> None:
+    base = setup(QWEN_30B, stack="torchtitan-2025", device="b200", sequence=8192, global_batch=1024)
+    base = replace(base, nic_bytes_per_s=100e9, sequence_parallel=True)
+    none, selective, full = (
+        step_time(base, TrainingDesigns.of(dp=32, cp=4, zero_stage=3, recompute=again(kind, base))).step_s
+        for kind in ("none", "selective", "full")
+    )
+    assert none < selective < full
 
 
 @pytest.mark.parametrize("factor", [2, 4, 8])

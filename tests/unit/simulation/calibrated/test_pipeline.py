@@ -23,7 +23,7 @@ ZERO = np.zeros(1)
 def work(layer_s: float, head_s: float = 0.0) -> Work:
     layer = Pass(np.array([layer_s / 3]), np.array([2 * layer_s / 3]))
     head = Pass(np.array([head_s]), ZERO)
-    return Work({"matmul": layer}, layer, ZERO, ZERO, ZERO, head, Pass(ZERO, ZERO), ZERO)
+    return Work({"matmul": layer}, layer, ZERO, ZERO, ZERO, layer.both_s, head, Pass(ZERO, ZERO), ZERO)
 
 
 def mixture(layer_s: float, first_s: float, head_s: float = 0.0) -> Work:
