@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from itertools import takewhile
 
 from cosmic_opt.errors import SpecError, Where
 
@@ -31,8 +32,8 @@ class DecodeAttention:
         launch_s: Its floor inside a captured graph.
         head_bytes_per_s: Rate at which the one thread block of a sequence and query head reads its keys and values;
             infinite where a long context is split over blocks.
-        memory_share: Share of the rate the device's best kernel reaches, by the start of the device's name; 1 on a
-            device that is not named.
+        memory_share: Share of the rate the device's best kernel reaches, by the start of the device's name
+            (`share_on`); 1 on a device without a relative.
         grouped_reads: How often, at most, keys and values pass that several query heads share; 1 where one block
             serves the group. Heads that share nothing pass once.
         narrow_reads: Factor on that time for a cache of fewer than 16 bits, which the kernel widens; 1 at full rate.
@@ -72,14 +73,14 @@ class Engine:
     """One generation of an inference engine, an explicit input of every serving prediction.
 
     Attributes:
-        matmul_share: Share of the device's own matrix rate its products reach, by the start of the device's name; 1 on
-            a device that is not named, for which the vendor's library is tuned.
+        matmul_share: Share of the device's own matrix rate its products reach, by the start of the device's name
+            (`share_on`); 1 on a device without a relative, for which the vendor's library is tuned.
         layer_kernels: Kernels of one layer beside products, attention and collectives: norms, rotation, cache write,
             activation, residuals.
         kernel_s: Gap in front of each kernel, small kernels' own time included.
         elementwise_fraction: Share of memory bandwidth the small kernels reach once they are long.
-        prefill_fraction: Share of the matrix peak of its fused attention, by the start of the device's name; a device
-            that is not named runs its latest kernel.
+        prefill_fraction: Share of the matrix peak of its fused attention, by the start of the device's name
+            (`share_on`); a device without a relative runs its latest kernel.
         weight_only_fraction: Share of memory bandwidth at which weights narrower than the arithmetic are read.
         expert_rows: Tile height to which the rows of an expert are rounded.
         overlaps_stages: Micro-batches keep all pipeline stages busy; otherwise a batch passes them one by one.
@@ -123,9 +124,28 @@ class Engine:
 
 
 def share_on(shares: Mapping[str, float], device: str) -> float | None:
-    """Return the share given for the longest prefix of a device's name, None without one."""
-    known = [prefix for prefix in shares if device.startswith(prefix)]
-    return shares[max(known, key=len)] if known else None
+    """Return the share given for the longest prefix of a device's name, else for its nearest relative, or None.
+
+    Relatives begin with the same letters ("mi"), and the nearest shares most of the start of the name: an MI325X that
+    no one measured runs what was tuned for the MI300X. Of equally near ones the smallest share is taken.
+    """
+    name = device.lower()
+    starts = {given.lower(): share for given, share in shares.items()}
+    known = [given for given in starts if name.startswith(given)]
+    if known:
+        return starts[max(known, key=len)]
+    common = {given: _common(given, name) for given in starts if _letters(given) == _letters(name) != ""}
+    nearest = max(common.values(), default=0)
+    return min((starts[given] for given, length in common.items() if length == nearest), default=None)
+
+
+def _common(one: str, other: str) -> int:
+    """Return how many characters two names begin with alike."""
+    return sum(1 for _ in takewhile(lambda pair: pair[0] == pair[1], zip(one, other, strict=False)))
+
+
+def _letters(name: str) -> str:
+    return "".join(takewhile(str.isalpha, name))
 
 
 @dataclass(frozen=True, slots=True)

@@ -41,6 +41,28 @@ def test_the_longest_prefix_of_a_device_names_its_share() -> None:
     assert share_on(shares, "h100") is None
 
 
+@pytest.mark.parametrize(
+    ("device", "share"),
+    [
+        ("mi325x", 0.3),
+        ("MI355X", 0.3),
+        ("mi210", 0.6),
+        ("mi100", 0.3),  # as near to both: the smaller one
+        ("h100", None),
+        ("m300", None),
+        ("", None),
+    ],
+)
+def test_a_device_that_is_not_named_has_the_share_of_its_nearest_relative(device: str, share: float | None) -> None:
+    assert share_on({"mi300": 0.3, "mi250": 0.6}, device) == share
+
+
+def test_a_board_no_one_measured_has_the_shares_of_its_family_in_every_engine() -> None:
+    for engine in map(load_engine, engine_names()):
+        for shares in (engine.matmul_share, engine.attention.memory_share, engine.prefill_fraction):
+            assert share_on(shares, "mi325x") == share_on(shares, "mi355x") == share_on(shares, "mi300x")
+
+
 def test_an_unknown_engine_is_refused_with_the_nearest_names() -> None:
     with pytest.raises(SpecError, match="tensorrt-llm"):
         load_engine("tensorrt")

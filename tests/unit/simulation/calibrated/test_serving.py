@@ -74,9 +74,21 @@ def test_a_longer_context_never_shortens_a_step(batch: int, context: int, more: 
     assert step(server(), batch, context) <= step(server(), batch, context + more)
 
 
-def test_tp_beyond_the_domain_is_slower() -> None:
-    inside = step(server(LLAMA_70B), tp=8)
-    assert step(server(LLAMA_70B, gpus_per_node=4), tp=8) > inside
+@pytest.mark.parametrize(("gpu", "tp"), [("h100-sxm", 2), ("h100-sxm", 8), ("mi300x", 4), ("mi300x", 8)])
+def test_tp_beyond_the_domain_is_slower(gpu: str, tp: int) -> None:
+    """Of a mesh, from four GPUs on: two have one link (test_fabric)."""
+    inside = step(server(LLAMA_70B, gpu), tp=tp)
+    assert step(server(LLAMA_70B, gpu, gpus_per_node=1), tp=tp) > inside
+
+
+@pytest.mark.parametrize("gpu", ["mi325x", "mi355x"])
+def test_an_amd_board_that_no_one_served_on_gains_what_its_memory_and_matrix_units_gain(gpu: str) -> None:
+    known, other = (server(LLAMA_70B, each, "vllm-rocm") for each in ("mi300x", gpu))
+    designs, requests = ServingDesigns.of(tp=4, batch=16), Requests(1024, 1024)
+    slower, faster = (float(total_s(batch_terms(each, designs, requests))[0]) for each in (known, other))
+    peak = other.device.peak("fp16") / known.device.peak("fp16")
+    rate = other.device.memory_bytes_per_s / known.device.memory_bytes_per_s
+    assert 1 < slower / faster < max(peak, rate)
 
 
 def test_the_host_costs_a_step_its_sequences_and_a_meeting() -> None:

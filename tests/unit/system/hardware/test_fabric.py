@@ -181,14 +181,38 @@ def test_tiny_collectives_cost_the_latency_floor(name: str, kind: str) -> None:
     assert time(fabric, kind, ranks, 1024) == pytest.approx(floor, rel=0.15)
 
 
-@pytest.mark.parametrize("name", [name for name in NAMES if name != "l40s"])  # PCIe is no faster than a NIC
+@pytest.mark.parametrize(
+    "name", [name for name in NAMES if name not in ("l40s", "mi300x")]
+)  # PCIe, and a mesh of pairs
+@pytest.mark.parametrize("kind", KINDS)
 @given(size=st.integers(10**4, 10**10))
 @settings(derandomize=True, deadline=None, max_examples=30)
-def test_a_group_beyond_the_domain_is_slower_than_one_inside_it_at_equal_degree(name: str, size: int) -> None:
+def test_a_group_beyond_the_domain_is_slower_than_one_inside_it_at_equal_degree(
+    name: str, kind: str, size: int
+) -> None:
     fabric = load_device(name).fabric
     assert fabric is not None
-    inside = time(fabric, "all_reduce", 2, size)
-    assert time(fabric, "all_reduce", 2, size, gpus_per_node=1) > inside
+    inside = time(fabric, kind, 2, size)
+    assert time(fabric, kind, 2, size, gpus_per_node=1) > inside
+
+
+@pytest.mark.parametrize("name", ["mi300x", "mi325x", "mi355x"])
+def test_two_gpus_of_a_mesh_share_one_of_seven_links_and_eight_share_all(name: str) -> None:
+    fabric = load_device(name).fabric
+    assert fabric is not None
+    two, eight = (time(fabric, "send", 2, 10**10), time(fabric, "all_gather", 8, 10**10))
+    assert 10**10 / two == pytest.approx(fabric.link_bytes_per_s / 7 * fabric.efficiency, rel=1e-3)
+    assert 7 / 8 * 10**10 / eight == pytest.approx(fabric.link_bytes_per_s * fabric.efficiency * 7 / 7.445, rel=2e-3)
+
+
+def test_a_pair_of_a_mesh_gathers_much_no_faster_than_through_its_network_cards_and_eight_do() -> None:
+    """One link of 64 GB/s at 0.816, less the copy of the own block, against a card of 50 GB/s at 0.8."""
+    fabric = load_device("mi300x").fabric
+    inside, outside = (time(fabric, "all_gather", 2, 10**10, gpus_per_node=node) for node in (2, 1))
+    assert inside / outside == pytest.approx(50 * 0.8 / (64 * 0.816 / 1.445), rel=2e-3)
+    assert time(fabric, "all_gather", 2, 10**5, gpus_per_node=1) > 3 * time(fabric, "all_gather", 2, 10**5)
+    eight, over = (time(fabric, "all_gather", 8, 10**10, gpus_per_node=node) for node in (8, 1))
+    assert over > 8 * eight
 
 
 @pytest.mark.parametrize("name", ["h100-sxm", "h200-sxm", "b200", "b300"])
