@@ -12,6 +12,7 @@ from typing import NamedTuple
 import numpy as np
 
 from cosmic_opt.simulation.analytical._jit import jit, jit_inline
+from cosmic_opt.simulation.events.heap import pop, push
 from cosmic_opt.simulation.events.program import Arrays, IntArray
 from cosmic_opt.simulation.events.servers import (
     NEVER,
@@ -256,37 +257,14 @@ def _next_time(servers: Servers, run: Run) -> int:
 
 @jit_inline
 def _push(run: Run, time: int, chunk: int) -> None:
-    """Add an arrival to the binary heap; keys are time, then number."""
-    heap, place = run.heap, run.counter[0]
-    number = run.counter[1]
-    run.counter[0], run.counter[1] = place + 1, number + 1
-    while place > 0:
-        above = (place - 1) >> 1
-        if heap[above, 0] < time or (heap[above, 0] == time and heap[above, 1] < number):
-            break
-        heap[place, 0], heap[place, 1], heap[place, 2] = heap[above, 0], heap[above, 1], heap[above, 2]
-        place = above
-    heap[place, 0], heap[place, 1], heap[place, 2] = time, number, chunk
+    """Add an arrival; those of one time come in the order in which they were added."""
+    push(run.heap, run.counter[0], time, run.counter[1], chunk)
+    run.counter[0], run.counter[1] = run.counter[0] + 1, run.counter[1] + 1
 
 
 @jit_inline
 def _pop(run: Run) -> int:
-    """Remove the first arrival of the heap and return its chunk."""
-    heap, size = run.heap, run.counter[0] - 1
-    chunk = int(heap[0, 2])
-    time, number, moved = heap[size, 0], heap[size, 1], heap[size, 2]
-    run.counter[0] = size
-    place = 0
-    while 2 * place + 1 < size:
-        below = 2 * place + 1
-        if below + 1 < size and (
-            heap[below + 1, 0] < heap[below, 0]
-            or (heap[below + 1, 0] == heap[below, 0] and heap[below + 1, 1] < heap[below, 1])
-        ):
-            below += 1
-        if time < heap[below, 0] or (time == heap[below, 0] and number < heap[below, 1]):
-            break
-        heap[place, 0], heap[place, 1], heap[place, 2] = heap[below, 0], heap[below, 1], heap[below, 2]
-        place = below
-    heap[place, 0], heap[place, 1], heap[place, 2] = time, number, moved
+    """Remove the first arrival and return its chunk."""
+    chunk = pop(run.heap, run.counter[0])
+    run.counter[0] -= 1
     return chunk

@@ -32,6 +32,7 @@ from cosmic_opt.simulation.events.gangs import (
     offer,
     park,
 )
+from cosmic_opt.simulation.events.heap import pop, push
 from cosmic_opt.simulation.events.program import Arrays, IntArray
 from cosmic_opt.simulation.events.servers import NEVER
 
@@ -351,37 +352,14 @@ def _touch(play: Play, counter: IntArray, rank: int) -> None:
 
 @jit
 def _push(heap: IntArray, counter: IntArray, time: int, kind: int, item: int) -> None:
-    """Add an event to the binary heap; keys are time, then class, then number."""
-    place = counter[HEAP]
-    key = kind * NUMBERS + counter[NUMBER]
-    counter[HEAP], counter[NUMBER] = place + 1, counter[NUMBER] + 1
-    while place > 0:
-        above = (place - 1) >> 1
-        if heap[above, 0] < time or (heap[above, 0] == time and heap[above, 1] < key):
-            break
-        heap[place, 0], heap[place, 1], heap[place, 2] = heap[above, 0], heap[above, 1], heap[above, 2]
-        place = above
-    heap[place, 0], heap[place, 1], heap[place, 2] = time, key, item
+    """Add an event; those of one time come by class, then in the order in which they were added."""
+    push(heap, counter[HEAP], time, kind * NUMBERS + counter[NUMBER], item)
+    counter[HEAP], counter[NUMBER] = counter[HEAP] + 1, counter[NUMBER] + 1
 
 
 @jit
 def _pop(heap: IntArray, counter: IntArray) -> int:
-    """Remove the first event of the heap and return its stream or gang."""
-    size = counter[HEAP] - 1
-    item = int(heap[0, 2])
-    time, key, moved = heap[size, 0], heap[size, 1], heap[size, 2]
-    counter[HEAP] = size
-    place = 0
-    while 2 * place + 1 < size:
-        below = 2 * place + 1
-        if below + 1 < size and (
-            heap[below + 1, 0] < heap[below, 0]
-            or (heap[below + 1, 0] == heap[below, 0] and heap[below + 1, 1] < heap[below, 1])
-        ):
-            below += 1
-        if time < heap[below, 0] or (time == heap[below, 0] and key < heap[below, 1]):
-            break
-        heap[place, 0], heap[place, 1], heap[place, 2] = heap[below, 0], heap[below, 1], heap[below, 2]
-        place = below
-    heap[place, 0], heap[place, 1], heap[place, 2] = time, key, moved
+    """Remove the first event and return its stream or gang."""
+    item = pop(heap, counter[HEAP])
+    counter[HEAP] -= 1
     return item
