@@ -36,15 +36,33 @@ def most_layers(layers: int, designs: TrainingDesigns) -> FloatArray:
 
 
 def end_layers(layers: int, designs: TrainingDesigns) -> tuple[FloatArray, FloatArray]:
-    """Return the layers of the first and of the last stage.
+    """Return the layers of the first and of the last stage; both are all of them where there is one stage."""
+    return stage_layers(layers, designs, np.zeros_like(designs.pp)), stage_layers(layers, designs, designs.pp - 1)
+
+
+def stage_layers(layers: int, designs: TrainingDesigns, stage: FloatArray) -> FloatArray:
+    """Return the layers of a stage, counted from 0.
 
     Slots without a layer stand for the embedding and the loss, as in 126 = 128 - 2 (Llama Team 2024, section 3.3.2):
-    the last stage has the larger half of them.
+    they are the first and the last slots of the model, the larger half at the end.
     """
-    full = most_layers(layers, designs)
-    empty = full * designs.pp - layers
-    last = np.minimum(np.ceil(empty / 2), full)
-    return np.maximum(full - (empty - last), 0.0), full - last
+    begin = _first_slot(layers, designs)
+    return _slots_before(layers, designs, stage, begin + layers) - _slots_before(layers, designs, stage, begin)
+
+
+def _first_slot(layers: int, designs: TrainingDesigns) -> FloatArray:
+    """Return the slots in front of the first layer."""
+    return np.asarray(np.floor((most_layers(layers, designs) * designs.pp - layers) / 2))
+
+
+def _slots_before(layers: int, designs: TrainingDesigns, stage: FloatArray, end: FloatArray) -> FloatArray:
+    """Return how many of the first `end` slots lie on a stage.
+
+    Slots are dealt out virtual stage after virtual stage (Narayanan 2021, section 2.2).
+    """
+    each = most_layers(layers, designs) / designs.interleave
+    turns, rest = np.divmod(end, each * designs.pp)
+    return np.asarray(turns * each + np.clip(rest - stage * each, 0.0, each))
 
 
 def first_layers_model(model: LanguageModel) -> LanguageModel | None:
@@ -56,22 +74,13 @@ def first_layers_model(model: LanguageModel) -> LanguageModel | None:
 
 
 def first_layers(model: LanguageModel, designs: TrainingDesigns, stage: FloatArray) -> FloatArray:
-    """Return how many of the layers a mixture begins with lie on a stage.
-
-    Slots are dealt out virtual stage after virtual stage (Narayanan 2021, section 2.2), and the first may be empty.
-    """
+    """Return how many of the layers a mixture begins with lie on a stage."""
     first = first_layers_model(model)
-    held = np.zeros_like(designs.tp)
     if first is None:
-        return held
-    slots = most_layers(model.layers, designs) / designs.interleave
-    begin = slots * designs.interleave - end_layers(model.layers, designs)[0]
-    end = begin + first.layers
-    for turn in range(int(np.max(np.ceil(end / (slots * designs.pp))))):
-        start = (turn * designs.pp + stage) * slots
-        inside = np.minimum(start + slots, end) - np.maximum(start, begin)
-        held = held + np.where(turn < designs.interleave, np.maximum(inside, 0.0), 0.0)
-    return held
+        return np.zeros_like(designs.tp)
+    begin = _first_slot(model.layers, designs)
+    end = _slots_before(model.layers, designs, stage, begin + first.layers)
+    return end - _slots_before(model.layers, designs, stage, begin)
 
 
 def in_flight(job: Batch, designs: TrainingDesigns, stage: FloatArray | int = 0) -> FloatArray:
@@ -89,32 +98,27 @@ def in_flight(job: Batch, designs: TrainingDesigns, stage: FloatArray | int = 0)
 
 
 def loads(model: LanguageModel, job: Batch, designs: TrainingDesigns) -> tuple[StageLoad, ...]:
-    """Return the first stage, the second and the last: one of them needs the most memory.
+    """Return the first stages, up to a full one, and the last: one of them needs the most memory.
 
-    Stages in between hold the second's layers and fewer micro-batches. Of a mixture that begins with dense layers, all
-    stages up to the first without any are returned.
+    The second is full, unless slots before the first layer or the dense layers that a mixture begins with reach it.
+    Those in between hold no more layers than the full one, and fewer micro-batches.
     """
     end, first = designs.pp - 1, first_layers_model(model)
-    most = 1
-    if first is not None:
-        slots = most_layers(model.layers, designs) / designs.interleave
-        begin = most_layers(model.layers, designs) - end_layers(model.layers, designs)[0]
-        most = max(1, int(np.max(np.minimum(np.ceil((begin + first.layers) / slots), end))))
+    slots = most_layers(model.layers, designs) / designs.interleave
+    lighter = _first_slot(model.layers, designs) + (first.layers if first else 0)
+    most = max(1, int(np.max(np.minimum(np.ceil(lighter / slots), end))))
     inner = (_load(model, job, designs, np.minimum(float(index), end)) for index in range(1, most + 1))
     return (_load(model, job, designs, np.zeros_like(end)), *inner, _load(model, job, designs, end))
 
 
 def _load(model: LanguageModel, job: Batch, designs: TrainingDesigns, index: FloatArray) -> StageLoad:
-    full = most_layers(model.layers, designs)
-    first, last = end_layers(model.layers, designs)
     begins, ends = index == 0, index == designs.pp - 1
-    single = begins & ends
     both = 1.0 if model.tied_embeddings else 2.0
     return StageLoad(
         index=index,
-        layers=np.where(single, full, np.where(begins, first, np.where(ends, last, full))),
+        layers=stage_layers(model.layers, designs, index),
         first_layers=first_layers(model, designs, index),
-        tables=np.where(single, both, (begins | ends).astype(float)),
+        tables=np.where(begins & ends, both, (begins | ends).astype(float)),
         in_flight=in_flight(job, designs, index),
         has_head=ends.astype(float),
     )

@@ -13,7 +13,7 @@ from cosmic_opt.catalog.stacks import load_stack
 from cosmic_opt.workloads.footprint import Footprint, footprint, layer_activation_bytes
 from cosmic_opt.workloads.framework_memory import FrameworkJob
 from cosmic_opt.workloads.language_model import Experts, LanguageModel
-from cosmic_opt.workloads.stage_load import end_layers, first_layers, in_flight, loads, most_layers
+from cosmic_opt.workloads.stage_load import end_layers, first_layers, in_flight, loads, stage_layers
 from cosmic_opt.workloads.training_designs import TrainingDesigns
 
 
@@ -132,23 +132,81 @@ def test_dense_layers_on_three_stages_leave_the_fifth_the_fullest() -> None:
     assert mixed(pp=64).stage == 4
 
 
-@given(pp=st.integers(1, 8), interleave=st.integers(1, 4), layers=st.integers(1, 40), dense=st.integers(0, 12))
-@settings(derandomize=True, deadline=None, max_examples=80)
-def test_no_stage_needs_more_than_the_fullest(pp: int, interleave: int, layers: int, dense: int) -> None:
+# --- every stage, slot by slot ---------------------------------------------------------------------------------
+
+
+def slot_by_slot(layers: int, pp: int, interleave: int) -> list[list[int]]:
+    """Return the layers on each stage, dealt out slot after slot, virtual stage after virtual stage."""
+    each = -(-layers // (pp * interleave))
+    empty = each * pp * interleave - layers
+    held: list[list[int]] = [[] for _ in range(pp)]
+    for slot in range(each * pp * interleave):
+        if empty // 2 <= slot < empty // 2 + layers:
+            held[slot // each % pp].append(slot - empty // 2)
+    return held
+
+
+SHAPES = {"pp": st.integers(1, 16), "interleave": st.integers(1, 6), "layers": st.integers(1, 130)}
+
+
+@given(**SHAPES, dense=st.integers(0, 130))
+@settings(derandomize=True, deadline=None, max_examples=200)
+def test_layers_lie_where_dealing_them_out_slot_by_slot_puts_them(
+    pp: int, interleave: int, layers: int, dense: int
+) -> None:
+    assert MIXTURE.experts is not None
+    own = replace(MIXTURE, layers=layers, experts=replace(MIXTURE.experts, dense_layers=dense))
+    designs, held = TrainingDesigns.of(pp=pp, interleave=interleave), slot_by_slot(layers, pp, interleave)
+    for index, slots in enumerate(held):
+        stage = np.array([float(index)])
+        assert stage_layers(layers, designs, stage) == len(slots)
+        assert first_layers(own, designs, stage) == sum(layer < dense for layer in slots)
+    assert [float(each[0]) for each in end_layers(layers, designs)] == [len(held[0]), len(held[-1])]
+
+
+def test_of_three_empty_slots_of_one_layer_the_second_last_stage_has_one() -> None:
+    """61 layers on 16 stages of four virtual ones: slots 0, 62 and 63 are empty."""
+    designs = TrainingDesigns.of(pp=16, interleave=4)
+    assert [float(stage_layers(61, designs, np.array([each]))[0]) for each in (0.0, 1.0, 13.0, 14.0, 15.0)] == [
+        *(3, 4, 4, 3, 3)
+    ]
+    assert [float(each.layers[0]) for each in loads(model(61), job(61), designs)] == [3, 4, 3]
+
+
+def footprint_slot_by_slot(own: LanguageModel, designs: dict[str, int]) -> float:
+    """Return the most bytes of states and activations of any stage: 16-bit Megatron without sharding."""
+    assert own.experts is not None
+    work = FrameworkJob(own, load_stack("megatron-te-2025"), sequence=16, global_batch=64)
+    one = TrainingDesigns.of(**designs)
+    plain = replace(own, experts=None, ffn=own.experts.dense_ffn)
+    parameters = [each.attention_parameters + each.dense_mlp_parameters for each in (own, plain)]
+    parameters[0] += own.expert_parameters
+    kept = [float(layer_activation_bytes(replace(work, model=each), one)[0]) for each in (own, plain)]
+    state_bytes = 2 + work.stack.held_gradient_bytes + work.stack.adam_bytes
+    logits = 6 * 16 * own.vocabulary
+    found = []
+    for stage, held in enumerate(slot_by_slot(own.layers, designs["pp"], designs["interleave"])):
+        kinds = [int(layer < own.experts.dense_layers) for layer in held]
+        last = stage == designs["pp"] - 1
+        tables = (stage == 0) + last
+        states = sum(parameters[kind] for kind in kinds) + tables * own.head_parameters
+        flight = float(in_flight(work, one, np.array([float(stage)]))[0])
+        found.append(state_bytes * states + flight * sum(kept[kind] for kind in kinds) + last * logits)
+    return max(found)
+
+
+@given(**SHAPES, dense=st.integers(0, 12), vocabulary=st.sampled_from([64, 4096]))
+@settings(derandomize=True, deadline=None, max_examples=150)
+def test_the_fullest_stage_is_that_of_a_walk_over_all_of_them(
+    pp: int, interleave: int, layers: int, dense: int, vocabulary: int
+) -> None:
     assert MIXTURE.experts is not None
     experts = replace(MIXTURE.experts, dense_layers=dense)
-    own = replace(MIXTURE, layers=layers, experts=experts)
-    designs = TrainingDesigns.of(pp=pp, interleave=interleave)
+    own = replace(MIXTURE, layers=layers, experts=experts, vocabulary=vocabulary)
+    designs = {"pp": pp, "interleave": interleave}
     work = FrameworkJob(own, load_stack("megatron-te-2025"), sequence=16, global_batch=64)
-    expert = own.attention_parameters + own.dense_mlp_parameters + own.expert_parameters
-    plain = DENSE.attention_parameters + DENSE.dense_mlp_parameters
-    full, (first, last) = most_layers(layers, designs), end_layers(layers, designs)
-    most = float(footprint(work, designs).total_bytes[0])
-    for stage in range(pp):
-        held = float((full if pp == 1 else first if stage == 0 else last if stage == pp - 1 else full)[0])
-        few = float(first_layers(own, designs, np.array([float(stage)]))[0])
-        states = 16 * ((held - few) * expert + few * plain)
-        assert states <= most
+    found = footprint(work, TrainingDesigns.of(**designs))
+    assert found.states_bytes + found.activations_bytes == pytest.approx(footprint_slot_by_slot(own, designs))
 
 
 def test_a_model_without_dense_layers_has_three_candidate_stages() -> None:
