@@ -26,7 +26,7 @@ def shared_attention_pass(setup: TrainingSetup, designs: TrainingDesigns) -> Pas
         return attention_pass(setup, designs)
     chunk = setup.sequence / designs.cp
     own = flash_pass(setup, designs, designs.micro_batch, chunk)
-    halves = 1 if (setup.context_schedule or setup.stack.context_schedule) == "ring" else 2
+    halves = 1 if setup.attention_schedule == "ring" else 2
     other = flash_pass(setup, designs, halves * designs.micro_batch, chunk / halves, causal=False)
     return own + other.times(designs.cp - 1)
 
@@ -39,7 +39,7 @@ def context_pass(setup: TrainingSetup, designs: TrainingDesigns, attention: Pass
         Where the framework works in blocks, they come beside attention to the own block, and gradients go round.
     all_to_all: ranks trade tokens for heads before attention and back after it; nothing hides (Jacobs 2023).
     """
-    exchange = _exchange(setup)
+    exchange = setup.exchange
     if exchange == "all_to_all":
         once = _exchanged_s(setup, designs)
         return Pass(once, once), Pass.zero(designs)
@@ -52,14 +52,9 @@ def context_pass(setup: TrainingSetup, designs: TrainingDesigns, attention: Pass
     return shown + _merge_pass(setup, designs), traffic - shown
 
 
-def _exchange(setup: TrainingSetup) -> str:
-    return setup.context_exchange or setup.stack.context_exchange
-
-
 def _in_blocks(setup: TrainingSetup) -> bool:
     """Return whether attention goes block by block."""
-    exchange = _exchange(setup)
-    return exchange == "ring" or (exchange == "all_gather" and setup.stack.context_blocks)
+    return setup.exchange == "ring" or (setup.exchange == "all_gather" and setup.stack.context_blocks)
 
 
 # --- blocks ----------------------------------------------------------------------------------------------------

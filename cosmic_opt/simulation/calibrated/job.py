@@ -83,6 +83,16 @@ class TrainingSetup:
         return self.stack.fused_experts and self.recipe.block_scaled
 
     @property
+    def exchange(self) -> str:
+        """How ranks of a context group see each other's keys: as told, or the stack's."""
+        return self.context_exchange or self.stack.context_exchange
+
+    @property
+    def attention_schedule(self) -> str:
+        """How causal attention is shared over a context group: as told, or the stack's."""
+        return self.context_schedule or self.stack.context_schedule
+
+    @property
     def gradient_bytes(self) -> float:
         """Bytes per gradient in the data-parallel reduction."""
         if self.reduce_bytes is not None:

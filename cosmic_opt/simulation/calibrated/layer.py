@@ -108,11 +108,15 @@ def matmul_pass(setup: TrainingSetup, designs: TrainingDesigns, matmuls: tuple[M
 
 
 def attention_pass(setup: TrainingSetup, designs: TrainingDesigns) -> Pass:
-    """Return the attention core by the stack's kernel generation, always in 16 bits."""
+    """Return the attention core by the stack's kernel generation, always in 16 bits.
+
+    Where keys are gathered and sequences cut in order, the last rank attends to nearly all of them, (2 cp - 1) / cp
+    times its share; ranks that hold whole sequences of some heads (`all_to_all`) all do the same.
+    """
     if setup.stack.attention.kind == "unfused":
         return _unfused_attention(setup, designs)
-    schedule = setup.context_schedule or setup.stack.context_schedule
-    slowest = (2 * designs.cp - 1) / designs.cp if schedule == "ring" else 1.0
+    uneven = setup.attention_schedule == "ring" and setup.exchange != "all_to_all"
+    slowest = (2 * designs.cp - 1) / designs.cp if uneven else 1.0
     return flash_pass(setup, designs, designs.micro_batch / designs.cp, setup.sequence).times(slowest)
 
 

@@ -162,6 +162,16 @@ def test_all_keys_at_once_are_one_kernel(exchange: str) -> None:
 # --- edges -----------------------------------------------------------------------------------------------------
 
 
+def test_ranks_with_whole_heads_do_the_same_whatever_the_order_of_the_sequence() -> None:
+    """Each has all of the sequence; where keys are gathered, the last of four ranks has 7/4 of its share to do."""
+    for exchange, slowest in (("all_to_all", 1.0), ("all_gather", 7 / 4)):
+        plain, balanced = (
+            shared_attention_pass(setup(LLAMA_405B, context_exchange=exchange, context_schedule=order), CP4).both_s
+            for order in ("ring", "balanced")
+        )
+        assert plain == pytest.approx(slowest * balanced)
+
+
 @pytest.mark.parametrize("stack", ["megatron-te-2025", "torchtitan-2025"])
 @pytest.mark.parametrize("exchange", ["ring", "all_gather", "all_to_all"])
 def test_one_rank_exchanges_nothing_and_attends_at_once(exchange: str, stack: str) -> None:
