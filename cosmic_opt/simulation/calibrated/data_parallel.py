@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from cosmic_opt.simulation.calibrated.groups import group_s
+from cosmic_opt.simulation.calibrated.groups import group_s, ranks_in_node
 from cosmic_opt.simulation.calibrated.job import FloatArray, TrainingDesigns, TrainingSetup
 from cosmic_opt.simulation.calibrated.pipeline import Stages
 from cosmic_opt.workloads.footprint import (
@@ -48,25 +48,35 @@ def sharded_traffic_s(
     Time is max(c, x) + xi min(c, x) with traffic x and the stack's xi: how far a generation fails to overlap.
     Forward gathers, backward gathers again (unless kept) and reduces the gradients. Without prefetch the layer waits
     for its weights, and only the reduction hides. Under hybrid sharding all of it stays in the shard group, whose
-    gradients are then reduced over its copies (PyTorch FSDP2, HYBRID_SHARD).
+    gradients are then reduced over its copies, on a stream of its own (PyTorch FSDP2, `all_reduce_stream`).
     """
     ranks, inner = weight_shards(designs), designs.tp
     gather = group_s(setup, "all_gather", ranks, inner, WEIGHT_BYTES * weights)
-    reduce = reduction_s(setup, designs, ranks, inner, weights)
-    again = designs.reshard * gather
-    early = designs.prefetch
+    again, early = designs.reshard * gather, designs.prefetch
+    free = reduction_s(setup, designs, ranks, inner, weights, early * again)
     return _beside(setup, forward_s, gather, early * gather) + _beside(
-        setup, backward_s, again + reduce, early * again + reduce
+        setup, backward_s, (1 - early) * again + free, free
     )
 
 
 def reduction_s(
-    setup: TrainingSetup, designs: TrainingDesigns, shards: FloatArray, inner: FloatArray, weights: FloatArray
+    setup: TrainingSetup,
+    designs: TrainingDesigns,
+    shards: FloatArray,
+    inner: FloatArray,
+    weights: FloatArray,
+    gather_s: FloatArray | float = 0.0,
 ) -> FloatArray:
-    """Return the reduction of gradients: scattered over the shards of a copy, then summed over the copies."""
-    size = setup.gradient_bytes * weights
-    scatter = group_s(setup, "reduce_scatter", shards, inner, size)
-    return scatter + group_s(setup, "all_reduce", designs.shard_replicas, inner * shards, size / shards)
+    """Return the reduction of gradients, scattered over the shards of a copy and summed over the copies.
+
+    `gather_s` is what else the ranks of a copy exchange meanwhile. If a copy stays inside a node and the copies do not,
+    the two use different fabrics and work side by side, one on the next unit's gradients; else they take turns.
+    """
+    size, copies, distance = setup.gradient_bytes * weights, designs.shard_replicas, inner * shards
+    within = gather_s + group_s(setup, "reduce_scatter", shards, inner, size)
+    between = group_s(setup, "all_reduce", copies, distance, size / shards)
+    apart = (ranks_in_node(setup, shards, inner) == shards) & (ranks_in_node(setup, copies, distance) < copies)
+    return np.where(apart, np.maximum(within, between), within + between)
 
 
 def _beside(setup: TrainingSetup, compute_s: FloatArray, traffic_s: FloatArray, free_s: FloatArray) -> Traffic:

@@ -7,6 +7,7 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
+from cosmic_opt.errors import SpecError, Where
 from cosmic_opt.simulation.calibrated.communication import contention_s, stage_exchange_s
 from cosmic_opt.simulation.calibrated.data_parallel import (
     Traffic,
@@ -40,6 +41,9 @@ def step_time(setup: TrainingSetup, designs: TrainingDesigns) -> StepTime:
     Terms: matmul, attention, elementwise, casts, tensor_parallel, context_parallel, dispatch (experts only),
     contention, recompute, host, head, exchange, bubble, sharding, gradients, optimizer, stragglers. Data loading is
     not part of a step.
+
+    Raises:
+        SpecError: a stack that shards weights over all ranks is told to keep copies of them.
     """
     work = micro_batch_work(setup, designs)
     stages = schedule(setup, designs, work, stage_exchange_s(setup, designs) + setup.stack.host.exchange_s)
@@ -71,10 +75,15 @@ def _layer_terms(work: Work, runs: FloatArray) -> Terms:
 
 
 def _weights(setup: TrainingSetup, designs: TrainingDesigns, work: Work, stages: Stages) -> tuple[Traffic, Traffic]:
-    """Return (traffic of sharded weights, gradient traffic) of the step."""
+    """Return (traffic of sharded weights, gradient traffic) of the step.
+
+    Raises:
+        SpecError: a stack that shards over all ranks is told to keep copies.
+    """
     sharded, nothing = is_sharded(designs), np.zeros_like(designs.tp)
     per_micro_batch = Traffic(nothing, nothing)
     if np.any(sharded) and setup.stack.single_nic_sharding:
+        _refuse_copies(setup, designs.shard_replicas[sharded])
         per_micro_batch = Traffic(single_nic_s(setup, designs), nothing)
     elif np.any(sharded):
         head_s = work.head.both_s + work.head_wait_s
@@ -86,6 +95,20 @@ def _weights(setup: TrainingSetup, designs: TrainingDesigns, work: Work, stages:
             per_micro_batch = per_micro_batch + unit.times(model.layers)
     sharding = per_micro_batch.times(np.where(sharded, designs.micro_batches(setup), 0.0))
     return sharding, gradient_s(setup, designs, stages).times(np.where(sharded, 0, 1))
+
+
+def _refuse_copies(setup: TrainingSetup, shard_replicas: FloatArray) -> None:
+    """Refuse copies of sharded weights where the stack has none.
+
+    Raises:
+        SpecError: there is more than one copy.
+    """
+    if np.any(shard_replicas > 1):
+        raise SpecError(
+            f"{setup.stack.name} shards weights over all ranks: shard_replicas is {shard_replicas.max():g}",
+            where=Where(key="shard_replicas"),
+            hint="write 1",
+        )
 
 
 def _kinds(setup: TrainingSetup, work: Work) -> list[tuple[Work, LanguageModel]]:
