@@ -53,25 +53,26 @@ def schedule(setup: TrainingSetup, designs: TrainingDesigns, work: Work, sent_s:
     single, middle = designs.pp == 1, designs.pp > 2
     inner = np.where(less_s > 0, designs.pp - 2, 1.0)  # the later, the fewer layers of the first kind
     few, some, begin = (first_layers(model, designs, stage) for stage in (designs.pp - 1, inner, 0 * inner))
-    first_s = first * layer_s - begin * less_s + embedding_s
-    last_s = last * layer_s - few * less_s + head_s + np.where(single, embedding_s, 0.0)
-    inner_s = np.where(middle, full * layer_s - some * less_s, 0.0)
+    sent_first, sent_inner, sent_last = (
+        np.where(single, 0.0, _exchange_s(work, held, of_first, sent_s))
+        for held, of_first in ((first, begin), (full, some), (last, few))
+    )
+    first_s = first * layer_s - begin * less_s + embedding_s + sent_first
+    last_s = last * layer_s - few * less_s + head_s + np.where(single, embedding_s, 0.0) + sent_last
+    inner_s = np.where(middle, full * layer_s - some * less_s + sent_inner, 0.0)
     before_s, inside = np.maximum(inner_s, first_s), inner_s >= first_s
     at_end = single | (last_s >= before_s)
-    held = np.where(at_end, last, np.where(inside, full, first))
-    held_first = np.where(at_end, few, np.where(inside, some, begin))
-    exchange_s = np.where(single, 0.0, _exchange_s(work, held, held_first, sent_s))
-    longest = np.where(at_end, last_s, before_s) + exchange_s
+    longest = np.where(at_end, last_s, before_s)
     every = first_layers_model(model)
     total = model.layers * layer_s - (every.layers if every else 0) * less_s
-    total = total + head_s + embedding_s + designs.pp * exchange_s
+    total = total + head_s + embedding_s + sent_first + sent_last + np.maximum(designs.pp - 2, 0) * sent_inner
     share = np.where(designs.schedule == SCHEDULES.index("zero_bubble"), ZERO_BUBBLE_SHARE, 1.0)
     return Stages(
-        layers=held,
-        first_layers=held_first,
+        layers=np.where(at_end, last, np.where(inside, full, first)),
+        first_layers=np.where(at_end, few, np.where(inside, some, begin)),
         has_head=at_end.astype(float),
         has_embedding=(single | (~at_end & (first_s > inner_s))).astype(float),
-        exchange_s=exchange_s,
+        exchange_s=np.where(at_end, sent_last, np.where(inside, sent_inner, sent_first)),
         bubble_s=share * np.maximum(total - longest, 0.0) / designs.interleave,
         longest_s=longest,
     )

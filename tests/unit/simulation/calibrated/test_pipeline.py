@@ -68,6 +68,21 @@ def test_messages_share_the_time_of_a_host_that_is_as_fast_as_its_device() -> No
     assert stages.exchange_s == pytest.approx((24**5 + 12**5) ** 0.2 - 12 * 2**0.2)
 
 
+def test_the_longest_stage_is_the_longest_with_its_messages() -> None:
+    rng = np.random.default_rng(0)
+    for _ in range(200):
+        layer_s, launch_s, near, sent_s = rng.uniform([0.1, 0.1, 0.5, 0], [4, 4, 1.2, 60])
+        made = launched(launch_s, layer_s)
+        head_s = near * made.layer_s  # the layer that the last stage lacks, or a little more or less
+        made = replace(made, head=Pass(head_s, ZERO))
+        stages = schedule(setup(LLAMA_405B), TrainingDesigns.of(pp=16, interleave=8), made, np.array([sent_s]))
+        ends = [
+            end_s + paced_s(layers * made.device_s + sent_s, layers * made.launch_s)
+            for layers, end_s in ((7, 0.0), (8, 0.0), (7, head_s))
+        ]
+        assert stages.longest_s == pytest.approx(np.max(ends))
+
+
 def test_one_stage_sends_nothing() -> None:
     assert schedule(setup(GPT_175B), TrainingDesigns.of(), work(1.0), np.ones(1)).exchange_s == 0
 
