@@ -154,7 +154,7 @@ def _torchtitan(knobs: Mapping[str, Value], own: Calibrated) -> list[str]:
         *TORCHTITAN_RECIPES.get(own.recipe.name, [f"{NO_OPTION} precision={own.recipe.name}"]),
     ]
     known: dict[str, Collection[Value]] = {
-        "zero_stage": (0, 3),
+        "zero_stage": (0, 3) if _torchtitan_replicates(knobs) else (3,),
         "prefetch": (1,),
         "tensor_overlap": ("none", "async"),
         "gradient_overlap": ("window", own.stack.overlap.gradient),
@@ -167,6 +167,12 @@ def _torchtitan(knobs: Mapping[str, Value], own: Calibrated) -> list[str]:
     elif knobs["cp"] != 1:
         known["context_exchange"] = tuple(TORCHTITAN_EXCHANGES)
     return _notes_last(found + _missing(knobs, known))
+
+
+def _torchtitan_replicates(knobs: Mapping[str, Value]) -> bool:
+    """Return whether whole weights are possible: context ranks always shard them, DDP is for a mesh of dp alone."""
+    alone = knobs["dp"] == 1 or (knobs["tp"] == 1 and knobs["pp"] == 1)
+    return bool(knobs["cp"] == 1 and alone)
 
 
 def _torchtitan_copies(dp: int, copies: int) -> list[str]:
@@ -225,7 +231,7 @@ def _maxtext(knobs: Mapping[str, Value], own: Calibrated) -> list[str]:
     ]
     known: dict[str, Collection[Value]] = {
         "pp": (1,),
-        "zero_stage": (0, 3),
+        "zero_stage": (0, 3) if knobs["cp"] == 1 else (3,),  # the axis `context` shards weights, too
         "reshard_after_forward": (1,),
         "prefetch": (1,),
         "recompute_layers": (0,),

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import numpy as np
 import pytest
 
 from cosmic_opt.api import Problem
@@ -185,6 +186,41 @@ def test_hybrid_sharding_is_two_degrees() -> None:
 @pytest.mark.parametrize(("zero_stage", "first"), [(0, "replicate_degree 32"), (3, "shard_degree 32")])
 def test_all_ranks_share_one_copy_or_hold_one_each(zero_stage: int, first: str) -> None:
     assert freed(FSDP, dp=32, cp=1, tp=1, zero_stage=zero_stage)[0].endswith(first)
+
+
+@pytest.mark.parametrize(
+    ("split", "possible"),
+    [
+        ({"dp": 32}, True),
+        ({"dp": 1, "tp": 16}, True),  # one copy: nobody to replicate to
+        ({"dp": 16, "cp": 2}, False),
+        ({"dp": 8, "tp": 4}, False),
+        ({"dp": 1, "tp": 8, "cp": 4}, False),
+    ],
+)
+def test_torchtitan_replicates_weights_over_a_mesh_of_data_ranks_alone(split: dict[str, int], possible: bool) -> None:
+    found = options(FSDP, **{"dp": 1, "tp": 1, "cp": 1, **split, "zero_stage": 0})
+    assert (f"{NO_OPTION} zero_stage=0" not in found) == possible
+
+
+def test_maxtext_shards_weights_over_context_ranks() -> None:
+    name, noted = "llama3-70b/tpu-v5p-512-fsdp", f"{NO_OPTION} zero_stage=0"
+    assert noted not in options(name, dp=128, tp=4, cp=1, zero_stage=0)
+    assert noted in options(name, dp=128, tp=1, cp=4, zero_stage=0)
+
+
+def test_no_two_designs_of_the_fsdp_model_are_typed_alike() -> None:
+    """Freed copies and all: a command line runs one design, or says what it does not run."""
+    problem = Problem.load(FSDP).free("shard_replicas").without("fits")
+    designs = problem.sample(400, seed=1)
+    typed = {tuple(launch_options(problem.instance, designs.take([row]))) for row in range(len(designs))}
+    assert len(typed) == len(np.unique(designs.codes, axis=0)) > 300
+
+
+def test_whole_weights_and_a_context_group_do_not_go_together() -> None:
+    problem = Problem.load(FSDP).without("fits").fix(zero_stage=0)
+    assert problem.fix(cp=2).count().value == 0
+    assert problem.fix(cp=1).count().value > 0
 
 
 def test_prefetch_has_no_option() -> None:

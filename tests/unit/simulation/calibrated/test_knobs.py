@@ -31,7 +31,7 @@ KNOBS = [
         ("llama3-70b/h100-64", DENSE | {"cp": 2, "dp": 1}, {"context_exchange": other}, {"context_exchange": "ring"})
         for other in ("all_gather", "all_to_all")
     ),
-    ("llama3-8b/h200-32-fsdp", SHARDED, {"zero_stage": 0}, {}),
+    ("llama3-8b/h200-32-fsdp", SHARDED | {"dp": 32, "cp": 1}, {"zero_stage": 0}, {}),
     ("llama3-8b/h200-32-fsdp", SHARDED, {"reshard_after_forward": 0}, {"reshard_after_forward": 1}),
     ("llama3-8b/h200-32-fsdp", SHARDED, {"prefetch": 0}, {"prefetch": 1}),
     ("llama3-8b/h200-32-fsdp", SHARDED, {"shard_replicas": 4}, {"shard_replicas": 1}),
