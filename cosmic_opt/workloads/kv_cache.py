@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import Protocol
 
 import numpy as np
@@ -11,6 +12,8 @@ from cosmic_opt.workloads.engine import Engine, NumberFormat
 from cosmic_opt.workloads.language_model import LanguageModel
 from cosmic_opt.workloads.requests import Requests
 from cosmic_opt.workloads.serving_designs import FloatArray, ServingDesigns
+from cosmic_opt.workloads.serving_split import ServedStage, heaviest_stages
+from cosmic_opt.workloads.stage_load import first_layers_model
 
 
 class Served(Protocol):
@@ -47,7 +50,7 @@ def read_bytes_per_token(setup: Served, designs: ServingDesigns) -> FloatArray:
 
 
 def cache_bytes_per_token(setup: Served, designs: ServingDesigns) -> FloatArray:
-    """Return bytes of the cache one rank keeps per token of context: its stage's layers."""
+    """Return bytes of the cache one rank keeps per token of context: the layers of the longest stage."""
     return np.ceil(setup.model.layers / designs.pp) * read_bytes_per_token(setup, designs)
 
 
@@ -56,33 +59,70 @@ def sequence_tokens(setup: Served, tokens: ArrayLike) -> FloatArray:
     return np.asarray(tokens, dtype=float) + (setup.engine.memory.block_tokens - 1) / 2
 
 
-def weight_bytes(setup: Served, designs: ServingDesigns) -> FloatArray:
-    """Return bytes of weights on one rank of the first stage; token table and head stay in 16 bits."""
-    model, experts = setup.model, setup.model.experts
-    layers = np.ceil(model.layers / designs.pp)
+@dataclass(frozen=True, slots=True)
+class Holding:
+    """Bytes on one rank of a pipeline stage of each design.
+
+    Attributes:
+        weights_bytes: Weights, token table and head; the last two stay in 16 bits.
+        cache_bytes: Cache of the tokens that are asked about, of the stage's layers.
+        room_bytes: What the engine leaves for the cache; negative where weights and workspace do not fit.
+    """
+
+    weights_bytes: FloatArray
+    cache_bytes: FloatArray
+    room_bytes: FloatArray
+
+
+def holdings(setup: Served, designs: ServingDesigns, tokens: ArrayLike) -> list[Holding]:
+    """Return what a rank holds of each stage that may be the fullest, with a cache of `tokens` tokens in all."""
+    found, per_layer = [], np.asarray(tokens, dtype=float) * read_bytes_per_token(setup, designs)
+    for stage in heaviest_stages(setup.model, designs):
+        weights = _stage_weight_bytes(setup, designs, stage)
+        found.append(Holding(weights, np.asarray(stage.layers * per_layer), _room_bytes(setup, weights)))
+    return found
+
+
+def _stage_weight_bytes(setup: Served, designs: ServingDesigns, stage: ServedStage) -> FloatArray:
+    model, first = setup.model, first_layers_model(setup.model)
     dense = (model.attention_parameters + model.dense_mlp_parameters) / designs.tp
-    held = layers * (dense + model.expert_parameters / (designs.tp * designs.ep))
-    if experts is not None and experts.dense_layers:
-        first = sum(each.parameters for each in model.mlp_matmuls(experts.dense_ffn)) / designs.tp
-        replaced = model.dense_mlp_parameters / designs.tp + model.expert_parameters / (designs.tp * designs.ep)
-        held = held + np.minimum(experts.dense_layers, layers) * (first - replaced)
-    tables = model.head_parameters / designs.tp * np.where((designs.pp > 1) | model.tied_embeddings, 1.0, 2.0)
+    held = (stage.layers - stage.first_layers) * (dense + model.expert_parameters / (designs.tp * designs.ep))
+    if first is not None:
+        plain = (first.attention_parameters + first.dense_mlp_parameters) / designs.tp
+        held = held + stage.first_layers * plain
+    ends = stage.has_table + stage.has_head
+    tables = (np.minimum(ends, 1.0) if model.tied_embeddings else ends) * model.head_parameters / designs.tp
     return np.asarray(setup.numbers.weight_bytes * held + 2 * tables)
 
 
-def cache_capacity_bytes(setup: Served, designs: ServingDesigns) -> FloatArray:
-    """Return bytes a rank has left for the cache; negative where the weights do not fit."""
-    memory, weights = setup.engine.memory, weight_bytes(setup, designs)
-    installed = setup.memory_bytes
+def _room_bytes(setup: Served, weights: FloatArray) -> FloatArray:
+    memory, installed = setup.engine.memory, setup.memory_bytes
     if memory.share_of_free:
         return np.asarray(memory.share * (installed - memory.workspace_bytes - weights))
     return np.asarray(memory.share * installed - memory.workspace_bytes - weights)
 
 
+def weight_bytes(setup: Served, designs: ServingDesigns) -> FloatArray:
+    """Return the most bytes of weights on any rank; token table and head stay in 16 bits."""
+    return np.asarray(np.max([each.weights_bytes for each in holdings(setup, designs, 0)], axis=0))
+
+
+def cache_capacity_bytes(setup: Served, designs: ServingDesigns) -> FloatArray:
+    """Return the least bytes a rank has left for the cache; negative where the weights do not fit."""
+    return _room_bytes(setup, weight_bytes(setup, designs))
+
+
 def resident_sequences(setup: Served, designs: ServingDesigns, tokens: ArrayLike) -> FloatArray:
-    """Return how many sequences of `tokens` tokens each fit in one replica's cache; not rounded, at least 0."""
-    each = sequence_tokens(setup, tokens) * cache_bytes_per_token(setup, designs)
-    return np.asarray(np.maximum(cache_capacity_bytes(setup, designs) / each, 0.0) * designs.ep)
+    """Return how many sequences of `tokens` tokens each fit in one replica's cache; not rounded, at least 0.
+
+    The stage whose room is the least share of its own layers' cache decides.
+    """
+    fit = np.full_like(designs.tp, np.inf)
+    for each in holdings(setup, designs, sequence_tokens(setup, tokens)):
+        caches = each.cache_bytes > 0
+        room = np.maximum(each.room_bytes, 0.0) / np.where(caches, each.cache_bytes, 1.0)
+        fit = np.minimum(fit, np.where(caches | (each.room_bytes <= 0), room, np.inf))
+    return np.asarray(fit * designs.ep)
 
 
 def held_tokens(setup: Served, requests: Requests) -> float:

@@ -14,13 +14,7 @@ from cosmic_opt.errors import LimitError
 from cosmic_opt.psa.quantity import IntArray, Quantity, QuantityTerm, Values
 from cosmic_opt.units import Unit
 from cosmic_opt.workloads.engine import Engine, NumberFormat
-from cosmic_opt.workloads.kv_cache import (
-    cache_bytes_per_token,
-    cache_capacity_bytes,
-    held_tokens,
-    sequence_tokens,
-    weight_bytes,
-)
+from cosmic_opt.workloads.kv_cache import held_tokens, holdings, sequence_tokens
 from cosmic_opt.workloads.language_model import LanguageModel
 from cosmic_opt.workloads.requests import Requests
 from cosmic_opt.workloads.serving_designs import FloatArray, ServingDesigns
@@ -44,7 +38,7 @@ class ServedModel:
 
 @dataclass(frozen=True, slots=True)
 class ServingMemory:
-    """Whole bytes of one rank of the first pipeline stage, an entry per design.
+    """Whole bytes of the rank with the least headroom, an entry per design: the one that decides what fits.
 
     Attributes:
         weights_bytes: Weights, token table and head.
@@ -85,16 +79,25 @@ def designs_of_pool(values: Mapping[str, Values], pool: str) -> ServingDesigns:
 def serving_memory(served: ServedModel, designs: ServingDesigns, pool: str = "") -> ServingMemory:
     """Return the footprint of one rank; a prefill pool holds prompts only, the others what admission counts.
 
-    The rank with the most sequences decides: ceil(batch / ep).
+    A rank with the most sequences, ceil(batch / ep), of the pipeline stage that leaves least of its room.
 
     Raises:
         LimitError: a part is beyond 2^59 bytes.
     """
     tokens = served.requests.prompt if pool == POOLS[0] else held_tokens(served, served.requests)
-    cache = designs.sequences * sequence_tokens(served, tokens) * cache_bytes_per_token(served, designs)
+    found = holdings(served, designs, designs.sequences * sequence_tokens(served, tokens))
+    weights, cache, room = (
+        np.stack([_whole(part) for part in parts])
+        for parts in (
+            [each.weights_bytes for each in found],
+            [each.cache_bytes for each in found],
+            [np.floor(each.room_bytes) for each in found],
+        )
+    )
+    fullest = np.argmin(room - cache, axis=0)[np.newaxis]
+    weights, cache, room = (np.take_along_axis(each, fullest, axis=0)[0] for each in (weights, cache, room))
     workspace = np.full_like(designs.tp, served.engine.memory.workspace_bytes)
-    room = np.floor(cache_capacity_bytes(served, designs))
-    return ServingMemory(_whole(weight_bytes(served, designs)), _whole(cache), _whole(workspace), _whole(room))
+    return ServingMemory(weights, cache, _whole(workspace), room)
 
 
 def _whole(amount: FloatArray) -> IntArray:
@@ -137,20 +140,28 @@ def _pool_quantities(
     def quantity(name: str, unit: Unit, what: str, *terms: QuantityTerm) -> Quantity:
         return Quantity(knob_name(pool, name), unit, terms, f"{what}, {pool} pool" if pool else what)
 
-    degrees = ("tp", "pp", "ep")
-    weights = term(degrees, lambda designs: memory(designs).weights_bytes)
-    cache = term((*degrees, "batch"), lambda designs: memory(designs).kv_cache_bytes)
+    knobs_of_memory = ("tp", "pp", "ep", "batch")  # the batch decides, too, which stage is the fullest
+    weights = term(knobs_of_memory, lambda designs: memory(designs).weights_bytes)
+    cache = term(knobs_of_memory, lambda designs: memory(designs).kv_cache_bytes)
     workspace = term((), lambda designs: memory(designs).workspace_bytes)
-    room = term(degrees, lambda designs: memory(designs).room_bytes)
-    taken = term((*degrees, "batch"), lambda designs: -memory(designs).kv_cache_bytes)
-    gpus = term(("dp", *degrees), lambda designs: designs.gpus.astype(np.int64))
+    room = term(knobs_of_memory, lambda designs: memory(designs).room_bytes)
+    taken = term(knobs_of_memory, lambda designs: -memory(designs).kv_cache_bytes)
+    gpus = term(("dp", "tp", "pp", "ep"), lambda designs: designs.gpus.astype(np.int64))
     held = "the prompts" if pool == POOLS[0] else f"prompts and {served.engine.memory.output_share:.0%} of the answers"
-    cached = f"cache of a full batch on one NPU as admission counts it: {held}"
+    cached = f"cache of a full batch on the fullest NPU as admission counts it: {held}"
     return [
-        quantity("weights_per_npu", Unit.BYTES, "weights of one NPU", weights),
+        quantity("weights_per_npu", Unit.BYTES, "weights of the fullest NPU", weights),
         quantity("kv_cache_per_npu", Unit.BYTES, cached, cache),
-        quantity("cache_room_per_npu", Unit.BYTES, "what the engine leaves for the cache on one NPU", room),
-        quantity("headroom_per_npu", Unit.BYTES, "what a full batch leaves of the cache's room", room, taken),
-        quantity("memory_per_npu", Unit.BYTES, "weights, cache and workspace of one NPU", weights, cache, workspace),
+        quantity("cache_room_per_npu", Unit.BYTES, "what the engine leaves for the cache on the fullest NPU", room),
+        quantity(
+            "headroom_per_npu",
+            Unit.BYTES,
+            "what a full batch leaves of the cache's room on the fullest NPU",
+            room,
+            taken,
+        ),
+        quantity(
+            "memory_per_npu", Unit.BYTES, "weights, cache and workspace of the fullest NPU", weights, cache, workspace
+        ),
         quantity("npus_used", Unit.NONE, "NPUs of all replicas", gpus),
     ]

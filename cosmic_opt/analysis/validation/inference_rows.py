@@ -18,7 +18,7 @@ from cosmic_opt.catalog.hardware import load_device, plain_name
 from cosmic_opt.errors import SpecError
 from cosmic_opt.simulation.calibrated.serving_job import ServingDesigns, ServingSetup
 from cosmic_opt.system.hardware import Device
-from cosmic_opt.workloads.kv_cache import cache_bytes_per_token, weight_bytes
+from cosmic_opt.workloads.kv_cache import holdings
 from cosmic_opt.workloads.language_model import LanguageModel
 from cosmic_opt.workloads.requests import Requests
 
@@ -134,8 +134,8 @@ def _assumed(row: Row, setup: ServingSetup, designs: ServingDesigns, requests: R
     """Return what a row leaves open or the model leaves out, by field (the rules of primary rows)."""
     found = []
     tokens = requests.prompt + requests.output
-    cache = np.ceil(designs.batch / designs.ep) * tokens * cache_bytes_per_token(setup, designs)
-    if np.any(cache + weight_bytes(setup, designs) > setup.device.memory_bytes):
+    held = holdings(setup, designs, designs.sequences * tokens)
+    if any(np.any(each.cache_bytes + each.weights_bytes > setup.device.memory_bytes) for each in held):
         found.append("cache and weights exceed the stated memory: the engine swaps, or the memory is another")
     if np.any((designs.pp > 1) & (designs.batch > 1)):
         found.append("a pipeline with a batch: its micro-batches are not stated")

@@ -5,8 +5,10 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 
 import numpy as np
+from numpy.typing import NDArray
 
 from cosmic_opt.simulation.calibrated.serving_job import FloatArray, ServingDesigns, ServingSetup, Terms
+from cosmic_opt.workloads.serving_split import served_stage
 from cosmic_opt.workloads.stage_load import first_layers_model
 
 
@@ -43,6 +45,10 @@ class Parts:
             found[name] = found[name] + contents.first_layers * each
         return {**found, "head": contents.heads * self.head_s}
 
+    def total_s(self, contents: Contents) -> FloatArray:
+        """Return seconds of so much of the model."""
+        return np.asarray(sum(self.terms(contents).values(), np.zeros_like(contents.layers)))
+
 
 def first_layers_setup(setup: ServingSetup) -> ServingSetup | None:
     """Return the same server of the layers a mixture begins with, or None."""
@@ -57,25 +63,23 @@ def whole_model(setup: ServingSetup, designs: ServingDesigns) -> Contents:
 
 
 def longest_stage(setup: ServingSetup, designs: ServingDesigns, parts: Parts) -> Contents:
-    """Return what the slowest stage of a pipeline holds.
-
-    Layers are dealt out in order, one more to each of the first stages where they do not divide (`get_pp_layers` of
-    TensorRT-LLM); the last computes the logits, too.
-    """
-    every = whole_model(setup, designs)
-    least, more = np.floor(every.layers / designs.pp), every.layers % designs.pp
-    longest, longest_s = every.times(np.zeros_like(designs.pp)), np.full_like(designs.pp, -1.0)
-    for stage in range(int(np.max(designs.pp))):
-        begin = stage * least + np.minimum(stage, more)
-        layers = least + (stage < more)
-        first = np.clip(every.first_layers - begin, 0.0, layers)
-        held = Contents(layers, first, (designs.pp == stage + 1).astype(float))
-        time = sum(parts.terms(held).values(), np.zeros_like(designs.pp))
-        slower = (stage < designs.pp) & (time > longest_s)
-        pairs = zip(_columns(held), _columns(longest), strict=True)
-        longest = Contents(*(np.where(slower, new, old) for new, old in pairs))
+    """Return what the slowest stage of a pipeline holds."""
+    longest = whole_model(setup, designs).times(np.zeros_like(designs.pp))
+    longest_s = np.full_like(designs.pp, -1.0)
+    for index in range(int(np.max(designs.pp))):
+        stage = served_stage(setup.model, designs, index)
+        held = Contents(stage.layers, stage.first_layers, stage.has_head)
+        time = parts.total_s(held)
+        slower = (index < designs.pp) & (time > longest_s)
+        longest = chosen(slower, held, longest)
         longest_s = np.where(slower, time, longest_s)
     return longest
+
+
+def chosen(first: NDArray[np.bool_], one: Contents, other: Contents) -> Contents:
+    """Return one contents or the other, design by design."""
+    pairs = zip(_columns(one), _columns(other), strict=True)
+    return Contents(*(np.where(first, each, instead) for each, instead in pairs))
 
 
 def _columns(contents: Contents) -> tuple[FloatArray, FloatArray, FloatArray]:
