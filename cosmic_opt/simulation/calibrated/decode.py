@@ -7,7 +7,7 @@ from numpy.typing import ArrayLike
 
 from cosmic_opt.simulation.calibrated.serving_job import FloatArray, ServingDesigns, ServingSetup, Terms
 from cosmic_opt.simulation.calibrated.serving_layer import head_s, model_parts, stage_send_s
-from cosmic_opt.simulation.calibrated.serving_stages import longest_stage, whole_model
+from cosmic_opt.simulation.calibrated.serving_stages import chosen, longest_stage, whole_model
 from cosmic_opt.workloads.engine import share_on
 from cosmic_opt.workloads.kv_cache import read_bytes_per_token
 
@@ -20,18 +20,20 @@ HEAD_COMPUTE = "bf16"
 def decode_terms(setup: ServingSetup, designs: ServingDesigns, context: ArrayLike) -> Terms:
     """Return seconds of one step of a replica by term: every layer once, the head, the host.
 
-    Without overlapping stages the batch passes a pipeline stage after stage; with them, each stage serves its own
-    share of the batch at the same time, and a step takes as many times the slowest stage as there are stages.
+    Without overlapping stages the batch passes a pipeline stage after stage. With them, as many micro-batches as there
+    are stages, or sequences, are under way: a step takes one of them through all stages, and the slowest stage through
+    all of them, whichever is longer.
     """
     keys = np.broadcast_to(np.asarray(context, dtype=float), designs.tp.shape)
-    sequences, routed = designs.sequences, designs.batch
-    if setup.engine.overlaps_stages:
-        sequences, routed = np.ceil(sequences / designs.pp), np.ceil(routed / designs.pp)
+    overlaps = setup.engine.overlaps_stages
+    micro_batches = np.minimum(designs.pp, designs.sequences) if overlaps else np.ones_like(designs.pp)
+    sequences, routed = np.ceil(designs.sequences / micro_batches), np.ceil(designs.batch / micro_batches)
     attention = decode_attention_s(setup, designs, sequences, keys)
     parts = model_parts(setup, designs, sequences, routed, attention, head_s(setup, designs, sequences))
     contents = whole_model(setup, designs)
-    if setup.engine.overlaps_stages:
-        contents = longest_stage(setup, designs, parts).times(designs.pp)
+    if overlaps:
+        busiest = longest_stage(setup, designs, parts).times(micro_batches)
+        contents = chosen(parts.total_s(busiest) > parts.total_s(contents), busiest, contents)
     terms = parts.terms(contents)
     terms["sends"] = stage_send_s(setup, designs, sequences)
     terms["host"] = host_s(setup, designs)

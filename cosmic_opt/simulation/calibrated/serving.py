@@ -84,15 +84,17 @@ def steady_state(setup: ServingSetup, designs: ServingDesigns, requests: Request
 
     While `batch` answers are given, as many prompts are prefilled, each of which gives the first token:
     rate = n out / ((out - 1) step(n) + prefill(n)). Source: Yu 2022 (Orca, section 4.1: iteration-level scheduling).
+    Where stages overlap, prompts keep the slowest of them busy, but an answer does not begin before its own prompt has
+    passed all.
     """
     batch = np.minimum(designs.batch, admitted(setup, designs, requests))
     loaded = designs.with_batch(np.maximum(batch, 1.0))
     more = min(requests.output - 1, 1)
     decode = {name: more * each for name, each in decode_terms(setup, loaded, requests.mean_context).items()}
-    terms = {"prefill": prefill_busy_s(setup, loaded, requests)}
+    own = total_s(prefill_terms(setup, designs.with_batch(1), requests.prompt))
+    terms = {"prefill": np.maximum(prefill_busy_s(setup, loaded, requests), own)}
     terms |= {name: (requests.output - 1) * each for name, each in decode.items()}
     cycle = total_s(terms)
-    own = total_s(prefill_terms(setup, designs.with_batch(1), requests.prompt))
     rate = np.where(batch > 0, designs.dp * batch * requests.output / cycle, 0.0)
     token = cycle / requests.output
     return SteadyState(batch, own + total_s(decode), token, rate, rate / designs.gpus, terms, decode)

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from cosmic_opt.simulation.calibrated.decode import decode_terms
 from cosmic_opt.simulation.calibrated.prefill import prefill_terms
-from cosmic_opt.simulation.calibrated.serving import prefill_busy_s, total_s
+from cosmic_opt.simulation.calibrated.serving import batch_terms, prefill_busy_s, steady_state, total_s
 from cosmic_opt.simulation.calibrated.serving_layer import head_s, layer_terms
 from cosmic_opt.simulation.calibrated.serving_stages import Parts, longest_stage, whole_model
 from cosmic_opt.workloads.language_model import LanguageModel
@@ -91,6 +91,54 @@ def test_a_step_of_overlapping_stages_is_so_many_times_the_slowest() -> None:
     found = decode_terms(job, designs, 1000)
     assert found["matmul"] == pytest.approx(3 * 26 * layer["matmul"])  # the head is longer than the 27th layer
     assert found["head"] == pytest.approx(3 * head_s(job, designs, np.array([16.0])))
+
+
+@pytest.mark.parametrize(("pp", "batch"), [(8, 1), (7, 1), (8, 3), (80, 2)])
+def test_fewer_sequences_than_stages_pass_every_layer_and_one_head_in_a_step(pp: int, batch: int) -> None:
+    job, designs, one = server(LLAMA_70B, engine=OVERLAPPED), ServingDesigns.of(pp=pp, batch=batch), np.ones(1)
+    found, layer = decode_terms(job, designs, 1000), layer_terms(job, designs, one, one)
+    assert found["matmul"] == pytest.approx(80 * layer["matmul"])
+    assert found["head"] == pytest.approx(head_s(job, designs, one))
+
+
+def test_so_many_sequences_that_the_slowest_stage_is_never_idle_set_the_pace() -> None:
+    """Seven of eight micro-batches: seven times ten layers and a head are longer than eighty layers and a head."""
+    job, one = server(LLAMA_70B, engine=OVERLAPPED), np.ones(1)
+    designs = [ServingDesigns.of(pp=8, batch=batch) for batch in (6, 7, 8)]
+    layer, head = layer_terms(job, designs[0], one, one), head_s(job, designs[0], one)
+    attention = decode_terms(job, designs[0], 1000)["attention"] / 80
+    layer_s = total_s(layer) + attention
+    expected = [max(80 * layer_s + head, count * (10 * layer_s + head)) for count in (6, 7, 8)]
+    for each, step_s in zip(designs, expected, strict=True):
+        terms = decode_terms(job, each, 1000)
+        assert total_s(terms) - terms["sends"] - terms["host"] == pytest.approx(step_s)
+
+
+@given(pp=st.integers(1, 12), batch=st.integers(1, 40), ep=st.sampled_from([1, 2, 8]))
+@settings(derandomize=True, deadline=None, max_examples=60)
+def test_a_step_is_no_shorter_than_one_micro_batch_through_all_stages(pp: int, batch: int, ep: int) -> None:
+    """Nor than the step of one sequence a group, on any engine."""
+    job = server(DEEPSEEK, engine=OVERLAPPED)
+    designs = ServingDesigns.of(pp=pp, ep=ep, batch=batch)
+    step_s = total_s(decode_terms(job, designs, 1000))
+    assert step_s >= total_s(decode_terms(job, designs.with_batch(1), 1000)) * (1 - 1e-12)
+
+
+@pytest.mark.parametrize("engine", ["vllm", OVERLAPPED])
+@pytest.mark.parametrize("pp", [1, 2, 7, 8])
+def test_a_lone_answer_takes_as_long_in_the_steady_state_as_alone(engine: str, pp: int) -> None:
+    job, designs, requests = server(engine=engine), ServingDesigns.of(pp=pp), Requests(1000, 200)
+    state = steady_state(job, designs, requests)
+    assert state.batch == 1
+    assert total_s(state.terms) == pytest.approx(total_s(batch_terms(job, designs, requests)))
+
+
+def test_many_prompts_keep_the_slowest_stage_busy_in_the_steady_state() -> None:
+    job, requests = server(LLAMA_70B, engine=OVERLAPPED), Requests(1000, 200)
+    designs = ServingDesigns.of(pp=4, tp=2, batch=64)
+    state = steady_state(job, designs, requests)
+    assert state.batch == 64
+    assert state.terms["prefill"] == pytest.approx(prefill_busy_s(job, designs, requests))
 
 
 def test_a_batch_that_passes_stage_after_stage_takes_every_layer_once() -> None:
