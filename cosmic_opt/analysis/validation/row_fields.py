@@ -5,18 +5,31 @@ from __future__ import annotations
 import re
 from dataclasses import dataclass
 
-from cosmic_opt.analysis.validation.kinds import Row, clip
+from cosmic_opt.analysis.validation.kinds import Row, clip, whole
 from cosmic_opt.errors import SpecError, nearest
 from cosmic_opt.workloads.training import RECOMPUTE
 
 YES, NO = ("true", "yes", "on", "1", "1.0"), ("false", "no", "off", "0", "0.0", "none", "")
-RECOMPUTED = {"uniform": "full", "checkpointing": "full", "activation": "full", "attention": "selective"}
-"""Other first words of recompute choices."""
+CHOSEN = {
+    **{name: name for name in RECOMPUTE},
+    **dict.fromkeys(("no", "off", "false", "without", "disabled", "never"), "none"),
+    **dict.fromkeys(("uniform", "all", "whole"), "full"),
+}
+PARTS = dict.fromkeys(("attention", "core", "attn", "op", "ops", "operators", "sac"), "selective")
+PLAIN = dict.fromkeys(("activation", "activations", "gradient", "checkpointing", "recompute", "enabled"), "full")
+"""Words of recompute choices: of any word in the first, else in the second, else in the third, the earliest counts."""
+ATTENTIONS = {
+    **dict.fromkeys(("mla", "multiheadlatent", "multiheadlatentattention", "latent", "latentattention"), "latent"),
+    **dict.fromkeys(("gqa", "groupedquery", "groupedqueryattention"), "grouped"),
+    **dict.fromkeys(("mqa", "multiquery", "multiqueryattention"), "one"),
+    **dict.fromkeys(("mha", "multihead", "multiheadattention"), "all"),
+}
+"""Kinds of attention, by their letters."""
 SHARDED = ("full_shard", "full", "zero3", "fsdp", "fsdp2", *YES[:3])
 GRADIENTS_ONLY = ("shard_grad_op", "zero2", "_hybrid_shard_zero2", "hybrid_shard_zero2")
 HYBRID = ("hybrid_shard", "hsdp", "hybrid", *GRADIENTS_ONLY[2:])
 WHOLE = ("no_shard", "ddp", *NO)
-BLOCK = re.compile(r"block\D*(\d{1,6})")
+BLOCK = re.compile(r"block\D*(\d{1,6})|(?:full\W*)?(\d{1,6})[\s_-]*layers?\W*$")
 STAGES = 3
 """ZeRO's last stage."""
 
@@ -49,34 +62,69 @@ def flag(row: Row, key: str) -> bool | None:
     raise SpecError(f"{key!r} is {clip(value)}", hint="write true or false")
 
 
+def whole_or(fields: Row, key: str, default: int) -> int:
+    """Return a positive whole number, or the default where the field is absent, null or 0.
+
+    Raises:
+        SpecError: the field is something else.
+    """
+    return whole(fields, key) if fields.get(key) else default
+
+
+def attention(dims: Row, heads: int) -> tuple[bool, int]:
+    """Return whether attention is latent, and its key heads: as stated, or as many as its kind says.
+
+    Raises:
+        SpecError: an unknown kind, or one that contradicts the number of key heads or leaves it open.
+    """
+    stated = whole(dims, "kv_heads") if dims.get("kv_heads") else None
+    if dims.get("attention") is None:
+        return False, stated or heads
+    kind = ATTENTIONS.get(re.sub(r"[^a-z]", "", str(dims["attention"]).lower()))
+    if kind is None:
+        raise SpecError(f"'attention' is {clip(dims['attention'])}", hint="known: MHA, GQA, MQA, MLA")
+    if kind == "grouped" and stated is None:
+        raise SpecError("grouped-query attention without 'kv_heads'", hint="give dims.kv_heads")
+    implied = {"one": 1, "all": heads}.get(kind, stated or heads)
+    if stated is not None and stated != implied:
+        raise SpecError(f"kv_heads {stated} contradicts the attention {clip(dims['attention'])}", hint="leave one out")
+    return kind == "latent", implied
+
+
 def recompute_name(row: Row) -> str | None:
-    """Return "none", "selective" or "full" by the first word of a row's recompute; None where it states another."""
+    """Return "none", "selective" or "full" by the words of a row's recompute; None where it states another."""
     value = row.get("recompute")
     if value is None:
         return None
-    word = re.split(r"[^a-z0-9]+", str(value).strip().lower())[0]
-    if word in RECOMPUTE:
-        return word
-    if word in NO[:4] and word:
-        return "none"
-    return "full" if word in YES else RECOMPUTED.get(word)
+    if recomputed_block(row) is not None:
+        return None
+    words = re.split(r"[^a-z0-9]+", str(value).strip().lower())
+    if words[0] in YES[:4] or words[0] in NO[:4]:
+        return "full" if words[0] in YES else "none"
+    if "not" in words:
+        return None
+    return next((known[word] for known in (CHOSEN, PARTS, PLAIN) for word in words if word in known), None)
 
 
 def recomputed_block(row: Row) -> int | None:
-    """Return how many layers of each (virtual) stage a row runs again, "block 4"; None where it says otherwise."""
+    """Return how many layers of each (virtual) stage a row runs again, "block 4" or "4 layers"; None: it says neither.
+
+    That is what Megatron-LM counts (`--recompute-num-layers`).
+    """
     found = BLOCK.match(str(row.get("recompute") or "").strip().lower())
-    return None if found is None else int(found[1])
+    return None if found is None else int(found[1] or found[2])
 
 
 def sharding(row: Row) -> Sharding:
     """Return how the weights of a row are sharded; a number is the size of the group that shares them.
 
     Raises:
-        SpecError: an unknown strategy.
+        SpecError: an unknown strategy, or no number of ranks.
     """
     value = row.get("fsdp")
     if isinstance(value, int | float) and not isinstance(value, bool):
-        return Sharding(value > 1, group=int(value) if value > 1 else None)
+        group = 0 if value == 0 else whole(row, "fsdp")
+        return Sharding(group > 1, group=group if group > 1 else None)
     word = re.sub(r"[\s\-.]+", "_", str("" if value is None else value).strip().lower()).replace(
         "shardingstrategy_", ""
     )

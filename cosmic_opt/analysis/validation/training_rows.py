@@ -11,12 +11,15 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from cosmic_opt.analysis.validation.kinds import Row, number, text, whole
+from cosmic_opt.analysis.validation.row_checks import check_copies, check_dense_layers, check_heads, check_training
 from cosmic_opt.analysis.validation.row_fields import (
     Sharding,
+    attention,
     flag,
     recompute_name,
     recomputed_block,
     sharding,
+    whole_or,
     zero_stage,
 )
 from cosmic_opt.catalog.hardware import load_device
@@ -73,6 +76,7 @@ def read_row(row: Row) -> TrainingRow:
     setup = _setup(row, stack)
     designs = _designs(row, stack)
     _check_size(row, designs)
+    check_training(setup, designs)
     recompute, stated = _recompute(row, setup, designs)
     return TrainingRow(setup, designs.with_recompute(recompute), _assumed(row, stack, stated), stated)
 
@@ -93,6 +97,7 @@ def read_model(row: Row, *, dropout: bool = True) -> LanguageModel:
     if not isinstance(dims, dict):
         raise SpecError("the model's dimensions are missing", hint="give 'dims'")
     hidden, heads = whole(dims, "hidden"), whole(dims, "heads")
+    latent, kv_heads = attention(dims, heads)
     experts = _experts(dims) if dims.get("experts") else None
     gated = _gated(dims, experts)
     model = LanguageModel(
@@ -100,16 +105,17 @@ def read_model(row: Row, *, dropout: bool = True) -> LanguageModel:
         layers=whole(dims, "layers"),
         hidden=hidden,
         heads=heads,
-        kv_heads=_whole_or(dims, "kv_heads", heads),
-        head_dim=_whole_or(dims, "head_dim", hidden // heads),
-        ffn=_whole_or(dims, "ffn", 0),
+        kv_heads=kv_heads,
+        head_dim=whole_or(dims, "head_dim", hidden // heads),
+        ffn=whole_or(dims, "ffn", 0),
         vocabulary=whole(dims, "vocab"),
         gated_mlp=gated,
         dropout=dropout,
         tied_embeddings=not gated,
-        latent=LatentAttention() if dims.get("attention") == "MLA" else None,
+        latent=LatentAttention() if latent else None,
         experts=experts,
     )
+    check_heads(model)
     return replace(model, clamped_gate=_clamped(dims, model))
 
 
@@ -139,22 +145,14 @@ def _layer_shape(model: LanguageModel) -> tuple[object, ...]:
     return (*(getattr(model, name) for name in LAYER_SHAPE), *experts)
 
 
-def _whole_or(fields: Row, key: str, default: int) -> int:
-    """Return a positive whole number, or the default where the field is absent, null or 0.
-
-    Raises:
-        SpecError: the field is something else.
-    """
-    return whole(fields, key) if fields.get(key) else default
-
-
 def _experts(dims: Row) -> Experts:
-    dense = _whole_or(dims, "dense_layers", 0)
+    dense = whole_or(dims, "dense_layers", 0)
+    check_dense_layers(whole(dims, "layers"), dense)
     return Experts(
         count=whole(dims, "experts"),
         top_k=whole(dims, "top_k"),
         ffn=whole(dims, "moe_ffn"),
-        shared=_whole_or(dims, "shared_experts", 0),
+        shared=whole_or(dims, "shared_experts", 0),
         dense_layers=dense,
         dense_ffn=whole(dims, "dense_ffn") if dense else 0,
     )
@@ -241,9 +239,9 @@ def _designs(row: Row, stack: Stack) -> TrainingDesigns:
         dp=whole(row, "dp"),
         tp=whole(row, "tp"),
         pp=whole(row, "pp"),
-        cp=_whole_or(row, "cp", 1),
-        ep=_whole_or(row, "ep", 1),
-        interleave=_whole_or(row, "interleave", 2 if interleaved else 1),
+        cp=whole_or(row, "cp", 1),
+        ep=whole_or(row, "ep", 1),
+        interleave=whole_or(row, "interleave", 2 if interleaved else 1),
         micro_batch=_micro_batch(row, stack),
         reshard=shared.reshard,
         zero_stage=zero_stage(row, default_zero),
@@ -254,12 +252,16 @@ def _designs(row: Row, stack: Stack) -> TrainingDesigns:
 def _copies(row: Row, shared: Sharding) -> int:
     """Return the copies of sharded weights: by the stated group, or one a node under hybrid sharding.
 
-    A group that does not divide the ranks, or of all of them, is the group of all.
+    Raises:
+        SpecError: groups of that size do not come out even.
     """
-    ranks, tp = whole(row, "dp") * _whole_or(row, "cp", 1), whole(row, "tp")
-    node = max(whole(row["network"], "gpus_per_node") // tp, 1)
-    group = shared.group or (node if shared.hybrid else ranks)
-    return ranks // group if ranks % group == 0 else 1
+    dp, cp = whole(row, "dp"), whole_or(row, "cp", 1)
+    if shared.group is not None:
+        return check_copies(dp, cp, shared.group, f"fsdp {shared.group}")
+    if not shared.hybrid:
+        return 1
+    size, tp = whole(row["network"], "gpus_per_node"), whole(row, "tp")
+    return check_copies(dp, cp, min(max(size // tp, 1), dp * cp), f"hybrid sharding in nodes of {size} GPUs")
 
 
 def _micro_batch(row: Row, stack: Stack) -> int:
@@ -279,6 +281,8 @@ def _recompute(row: Row, setup: TrainingSetup, designs: TrainingDesigns) -> tupl
         return named_recompute(np.array(name), setup.stack.selective), known
     if block is not None:
         layers = np.ceil(setup.model.layers / (designs.pp * designs.interleave))
+        if block > layers[0]:
+            raise SpecError(f"{block} layers run again, of {layers[0]:g} of a (virtual) stage", hint="count per stage")
         return Recompute.of(np.minimum(block / layers, 1.0)), known
     return implied_recompute(setup, designs), False
 
@@ -296,6 +300,8 @@ def _assumed(row: Row, stack: Stack, recompute_stated: bool) -> tuple[str, ...]:
         found.append("the experts' dimensions are recalled")
     if (row.get("cp") or 1) > 1 and not stack.context_stated:
         found.append("the context-parallel schedule is not stated: balanced assumed")
+    if recomputed_block(row) is not None and (whole(row, "pp") > 1 or whole_or(row, "interleave", 1) > 1):
+        found.append("the layers that run again are taken to be those of each (virtual) stage")
     if sharding(row).hybrid:
         found.append("weights are sharded inside a group and copied between groups: a group is taken to be a node")
     if flag(row, "act_cpu_offload"):

@@ -10,7 +10,7 @@ import pytest
 from cosmic_opt.analysis.validation.memory import predict_memory
 from cosmic_opt.analysis.validation.row_fields import flag, recompute_name, recomputed_block, sharding, zero_stage
 from cosmic_opt.analysis.validation.training import predict_training
-from cosmic_opt.analysis.validation.training_rows import read_row
+from cosmic_opt.analysis.validation.training_rows import read_model, read_row
 from cosmic_opt.errors import SpecError
 from tests.unit.analysis.validation.test_training import ROW
 
@@ -127,14 +127,133 @@ def test_hybrid_sharding_is_one_copy_a_node_unless_its_group_is_stated() -> None
     row = ROW | {"stack": "fsdp-2023", "tp": 1, "dp": 128}
     copies = {
         value: float(read_row(row | {"fsdp": value}).designs.shard_replicas[0])
-        for value in ("HYBRID_SHARD", 8, 16, 128, 7, 1024, "FULL_SHARD", "NO_SHARD")
+        for value in ("HYBRID_SHARD", 8, 16, 128, "FULL_SHARD", "NO_SHARD")
     }
-    assert copies == {
-        **{"HYBRID_SHARD": 16, 8: 16, 16: 8, 128: 1},
-        **{7: 1, 1024: 1, "FULL_SHARD": 1, "NO_SHARD": 1},  # a group that divides no ranks is that of all
-    }
+    assert copies == {"HYBRID_SHARD": 16, 8: 16, 16: 8, 128: 1, "FULL_SHARD": 1, "NO_SHARD": 1}
     hybrid, full = (predict_training(row | {"fsdp": value}).predicted for value in ("HYBRID_SHARD", "FULL_SHARD"))
     assert hybrid != full
+
+
+def test_a_hybrid_job_inside_one_node_has_one_copy_and_a_rank_that_fills_the_node_its_own() -> None:
+    row = ROW | {"stack": "fsdp-2023", "tp": 1, "fsdp": "HYBRID_SHARD"}
+    inside = read_row(row | {"dp": 4, "gpus": 4, "gbs": 512})
+    assert inside.designs.shard_replicas == 1
+    assert read_row(row | {"tp": 8, "dp": 16}).designs.shard_replicas == 16
+
+
+SHARDED = ROW | {"stack": "fsdp-2023", "tp": 1, "dp": 128, "fsdp": "FULL_SHARD"}
+THREES = {"gpus_per_node": 3, "scale_out_bytes_per_s": 25e9}
+
+
+@pytest.mark.parametrize("value", [1.5, float("nan"), float("inf"), -4, 0.5, 10**400])
+def test_a_number_of_sharding_ranks_is_whole(value: float) -> None:
+    with pytest.raises(SpecError, match="'fsdp' is"):
+        predict_training(SHARDED | {"fsdp": value})
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        ({"fsdp": 7}, "fsdp 7: groups of 7 do not divide the 128 ranks"),
+        ({"fsdp": 1000}, "groups of 1000 do not divide the 128 ranks"),
+        ({"fsdp": 256}, "groups of 256 do not divide the 128 ranks"),
+        ({"fsdp": 2, "dp": 32, "cp": 4}, "groups of 2 do not divide the 128 ranks of dp 32 and cp 4"),
+        ({"fsdp": "HYBRID_SHARD", "network": THREES}, "nodes of 3 GPUs: groups of 3 do not divide"),
+    ],
+)
+def test_sharding_groups_that_do_not_come_out_even_are_refused(change: dict[str, Any], message: str) -> None:
+    with pytest.raises(SpecError, match=message):
+        predict_training(SHARDED | change)
+
+
+@pytest.mark.parametrize("spelled", ["MLA", "mla", "Multi-head Latent", "multi-head latent attention", "latent"])
+def test_latent_attention_has_any_spelling(spelled: str) -> None:
+    assert read_model(ROW | {"dims": ROW["dims"] | {"attention": spelled}}).latent is not None
+
+
+@pytest.mark.parametrize(
+    ("kind", "stated", "kv_heads"),
+    [("mha", None, 32), ("MHA", 32, 32), ("mqa", None, 1), ("Multi-Query", 1, 1), ("gqa", 8, 8), (None, 8, 8)],
+)
+def test_a_kind_of_attention_says_how_many_key_heads_there_are(kind: str, stated: int | None, kv_heads: int) -> None:
+    model = read_model(ROW | {"dims": ROW["dims"] | {"attention": kind, "kv_heads": stated}})
+    assert (model.latent, model.kv_heads) == (None, kv_heads)
+
+
+@pytest.mark.parametrize(
+    ("dims", "message"),
+    [
+        ({"attention": "mala"}, "'attention' is 'mala'"),
+        ({"attention": True}, "'attention' is True"),
+        ({"attention": ""}, "'attention' is ''"),
+        ({"attention": "gqa", "kv_heads": None}, "without 'kv_heads'"),
+        ({"attention": "mha", "kv_heads": 8}, "kv_heads 8 contradicts the attention 'mha'"),
+        ({"attention": "mqa", "kv_heads": 8}, "kv_heads 8 contradicts"),
+        ({"kv_heads": 7}, "kv_heads 7 does not divide the 32 heads"),
+        ({"kv_heads": 64}, "kv_heads 64 does not divide the 32 heads"),
+    ],
+)
+def test_attention_that_makes_no_sense_is_refused(dims: dict[str, Any], message: str) -> None:
+    with pytest.raises(SpecError, match=message):
+        read_model(ROW | {"dims": ROW["dims"] | dims})
+
+
+EXPERTS = ROW["dims"] | {"experts": 256, "top_k": 8, "moe_ffn": 2048, "layers": 61, "dense_ffn": 18432}
+MIXTURE = ROW | {"dims": EXPERTS, "stack": "megatron-te-2025", "precision": "bf16", "gpu": "H100"}
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        ({"ep": 7}, "ep 7 does not divide the 256 experts"),
+        ({"ep": 256}, "ep 256 does not divide the 128 ranks"),
+        ({"ep": 512}, "ep 512 does not divide the 256 experts"),
+        ({"dims": EXPERTS | {"dense_layers": 100}}, "dense_layers 100 of 61 leave no layer with experts"),
+        ({"dims": EXPERTS | {"dense_layers": 61}}, "dense_layers 61 of 61"),
+        ({"dims": ROW["dims"], "ep": 8}, "the model has no experts"),
+        ({"gbs": 513}, "gbs 513 is no multiple of dp 32 times mbs 4"),
+        ({"gbs": 64}, "gbs 64 is no multiple"),
+        ({"tp": 64, "dp": 2}, "tp 64 does not divide the 32 heads"),
+        ({"tp": 1, "dp": 1, "pp": 128}, "pp 128 of 61 layers leaves stages empty"),
+        ({"pp": 2, "dp": 16, "interleave": 40}, "pp 2 and interleave 40 of 61 layers"),
+    ],
+)
+def test_a_job_that_no_framework_runs_is_refused(change: dict[str, Any], message: str) -> None:
+    assert predict_training(MIXTURE | {"ep": 8, "dims": EXPERTS | {"dense_layers": 3}}).predicted is not None
+    with pytest.raises(SpecError, match=message):
+        predict_training(MIXTURE | change)
+
+
+@pytest.mark.parametrize(
+    ("spelled", "name"),
+    [
+        *((each, "full") for each in ("full recompute", "activation checkpointing", "activation recompute: full")),
+        *((each, "full") for each in ("uniform", "all layers", "gradient checkpointing", "checkpointing of all")),
+        *((each, "selective") for each in ("activation checkpointing, selective", "core_attn", "per-op", "sac")),
+        *((each, "none") for each in ("no recompute", "without", "Disabled", "activation checkpointing off")),
+        *((each, None) for each in ("not stated", "see the text", "3")),
+    ],
+)
+def test_any_word_may_say_what_runs_again(spelled: str, name: str | None) -> None:
+    assert recompute_name({"recompute": spelled}) == name
+
+
+@pytest.mark.parametrize(
+    "spelled", ["9 layers", "9 Layers", "9-layers", "full (9 layers)", "full, 9 layers", "block 9"]
+)
+def test_a_number_of_layers_runs_again_in_every_stage(spelled: str) -> None:
+    row = ROW | {"recompute": spelled}
+    assert read_row(row).designs.recompute.layers == 9 / 36
+    assert read_row(row).assumed == ()
+    staged = read_row(row | {"pp": 2, "dp": 16})
+    assert staged.designs.recompute.layers == 9 / 18
+    assert "each (virtual) stage" in staged.assumed[0]
+    assert recompute_name(row) is None
+
+
+def test_more_layers_than_a_stage_has_do_not_run_again() -> None:
+    with pytest.raises(SpecError, match="36 layers run again, of 18 of a"):
+        read_row(ROW | {"recompute": "36 layers", "pp": 2, "dp": 16})
 
 
 def test_a_micro_batch_of_0_is_not_stated() -> None:

@@ -1,0 +1,101 @@
+"""What must divide or fit for a row to be the job it states: a row that says otherwise is refused, never bent."""
+
+from __future__ import annotations
+
+from cosmic_opt.errors import SpecError
+from cosmic_opt.simulation.calibrated.job import TrainingDesigns, TrainingSetup
+from cosmic_opt.workloads.language_model import LanguageModel
+
+SPARE_SLOTS = 3
+"""Virtual stages may be empty where embedding, loss or multi-token prediction take a layer's place."""
+
+
+def check_heads(model: LanguageModel) -> None:
+    """Check that key heads are shared evenly.
+
+    Raises:
+        SpecError: they are not.
+    """
+    if model.heads % model.kv_heads:
+        raise _uneven("kv_heads", model.kv_heads, f"{model.heads} heads")
+
+
+def check_dense_layers(layers: int, dense: int) -> None:
+    """Check that a mixture has a layer with experts.
+
+    Raises:
+        SpecError: it begins with at least as many dense layers as it has layers.
+    """
+    if dense >= layers:
+        raise SpecError(f"dense_layers {dense} of {layers} leave no layer with experts", hint="give fewer")
+
+
+def check_stages(model: LanguageModel, stages: int, interleave: int = 1) -> None:
+    """Check that no (virtual) stage is empty, but for those that may be.
+
+    Raises:
+        SpecError: there are more stages than layers.
+    """
+    if stages > model.layers or stages * interleave > model.layers + SPARE_SLOTS:
+        virtual = f" and interleave {interleave}" if interleave > 1 else ""
+        raise SpecError(f"pp {stages}{virtual} of {model.layers} layers leaves stages empty", hint="give fewer")
+
+
+def check_experts(model: LanguageModel, ep: int, ranks: int | None = None) -> None:
+    """Check that `ep` groups hold equally many experts, and that `ranks` make whole groups.
+
+    Raises:
+        SpecError: they do not, or the model has no experts.
+    """
+    if ep == 1:
+        return
+    if model.experts is None:
+        raise SpecError(f"ep {ep}, but the model has no experts", hint="leave ep out, or give dims.experts")
+    if model.experts.count % ep:
+        raise _uneven("ep", ep, f"{model.experts.count} experts")
+    if ranks is not None and ranks % ep:
+        raise _uneven("ep", ep, f"{ranks} ranks of dp, cp and tp")
+
+
+def check_training(setup: TrainingSetup, designs: TrainingDesigns) -> None:
+    """Check that one training design is a job a framework runs: whole heads, layers, experts and micro-batches.
+
+    Raises:
+        SpecError: it is not.
+    """
+    model = setup.model
+    dp, tp, pp, cp, ep, interleave, micro_batch = (
+        int(column[0])
+        for column in (
+            *(designs.dp, designs.tp, designs.pp, designs.cp, designs.ep),
+            *(designs.interleave, designs.micro_batch),
+        )
+    )
+    if model.heads % tp:
+        raise _uneven("tp", tp, f"{model.heads} heads")
+    check_stages(model, pp, interleave)
+    check_experts(model, ep, dp * cp * tp)
+    if setup.global_batch % (dp * micro_batch):
+        raise SpecError(
+            f"gbs {setup.global_batch} is no multiple of dp {dp} times mbs {micro_batch}",
+            hint="every replica runs whole micro-batches",
+        )
+
+
+def check_copies(dp: int, cp: int, group: int, source: str) -> int:
+    """Return the copies of weights that each `group` of the dp * cp ranks shares; `source` says what made the group.
+
+    Raises:
+        SpecError: a group holds part of a context group, or the groups do not come out even.
+    """
+    ranks = dp * cp
+    if group > ranks or ranks % group or dp % (ranks // group):
+        raise SpecError(
+            f"{source}: groups of {group} do not divide the {ranks} ranks of dp {dp} and cp {cp}",
+            hint="a group is a multiple of cp and divides dp * cp",
+        )
+    return ranks // group
+
+
+def _uneven(name: str, degree: int, whole: str) -> SpecError:
+    return SpecError(f"{name} {degree} does not divide the {whole}", hint="give a degree that does")
