@@ -3,15 +3,15 @@
 from __future__ import annotations
 
 import math
-import re
 from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
 
+from cosmic_opt.catalog.device_names import device_named, device_root, shipped_file
 from cosmic_opt.catalog.parts import positive
 from cosmic_opt.catalog.store import data_root, display, read_text, shared_names
-from cosmic_opt.errors import SpecError, Where, nearest
+from cosmic_opt.errors import Where, nearest
 from cosmic_opt.psa.document import Entry, expect_schema, read_yaml
 from cosmic_opt.system.hardware.device import (
     OPERAND_BYTES,
@@ -26,7 +26,7 @@ from cosmic_opt.system.hardware.device import (
     RooflineConstants,
     TileLibrary,
 )
-from cosmic_opt.units import MAX_CHARACTERS, TICKS_PER_SECOND, Unit
+from cosmic_opt.units import TICKS_PER_SECOND, Unit
 
 KERNEL_LIBRARY = "gpu-kernels"
 COLLECTIVE_LIBRARY = "nccl"
@@ -52,60 +52,19 @@ MOST_LINKS = 4
 
 
 def load_device(name: str, *, where: Where | None = None) -> Device:
-    """Return the device a name, an alias or the path of a file means; spelling, case and separators do not matter.
+    """Return the device a name, an alias or the path of a file means, as people and drivers spell it (`device_named`).
 
     Raises:
         SpecError: no such device (the nearest names are given), or a file without kernel constants.
     """
     if name.endswith((".yaml", ".yml")):
         return _read(Path(name))
-    index = device_aliases()
-    found = index.get(plain_name(name))
-    if found is None:
-        known = [*shared_names("devices"), *_spelled().values()]
-        shown = repr(name) if len(name) <= MAX_CHARACTERS else f"{name[:MAX_CHARACTERS]!r}…"
-        raise SpecError(f"unknown device {shown}", where=where, hint=nearest(name[:MAX_CHARACTERS], known))
-    return _shipped(found)
-
-
-@cache
-def device_aliases() -> Mapping[str, str]:
-    """Return the device of every known spelling, the spelling reduced to lower-case letters and digits."""
-    return {plain: device for plain, (_, device) in _index().items()}
-
-
-def _spelled() -> Mapping[str, str]:
-    return {plain: spelled for plain, (spelled, _) in _index().items()}
-
-
-@cache
-def _index() -> Mapping[str, tuple[str, str]]:
-    index: dict[str, tuple[str, str]] = {}
-    for device in shared_names("devices"):
-        root = _root(data_root() / "instances" / "_devices" / f"{device}.yaml")
-        fields = root.mapping()
-        if "kernels" not in fields:
-            continue
-        spellings = [device, *(entry.text() for entry in (fields["aliases"].items() if "aliases" in fields else []))]
-        for spelled in spellings:
-            index[plain_name(spelled)] = (spelled, device)
-    return index
-
-
-def plain_name(name: str) -> str:
-    """Return a spelling reduced to lower-case letters and digits."""
-    return re.sub(r"[^a-z0-9]", "", name.lower())
+    return _shipped(device_named(name, where=where))
 
 
 @cache
 def _shipped(name: str) -> Device:
-    return _read(data_root() / "instances" / "_devices" / f"{name}.yaml")
-
-
-def _root(path: Path) -> Entry:
-    root = read_yaml(read_text(path), display(path))
-    expect_schema(root, "device")
-    return root
+    return _read(shipped_file(name))
 
 
 @dataclass(frozen=True)
@@ -159,13 +118,13 @@ def _chain(root: Entry, section: str, keys: tuple[str, ...]) -> _Chain:
         name = link.text()
         if name not in shared_names("devices") or len(sections) > MOST_LINKS:
             raise link.fail(f"no device {name!r} to refer to", nearest(name, shared_names("devices")))
-        fields = _root(data_root() / "instances" / "_devices" / f"{name}.yaml").mapping()
+        fields = device_root(shipped_file(name)).mapping()
         if section not in fields:
             raise link.fail(f"{name!r} has no {section!r} section", "name a device that has one")
 
 
 def _read(path: Path) -> Device:
-    root = _root(path)
+    root = device_root(path)
     fields = root.fields(
         required=("name", "peak", "memory_bandwidth", "memory_capacity"),
         optional=("schema", "source", "aliases", "kernels", "fabric", INSTALLED),

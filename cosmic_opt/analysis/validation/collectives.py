@@ -9,7 +9,8 @@ import numpy as np
 from cosmic_opt.analysis.validation.confidence import confidence
 from cosmic_opt.analysis.validation.kinds import ROW_KINDS, Outcome, Row, RowKind, number, text, whole
 from cosmic_opt.analysis.validation.measured import metric_of
-from cosmic_opt.catalog.hardware import device_aliases, load_device, plain_name
+from cosmic_opt.catalog.device_names import device_aliases, plain_name
+from cosmic_opt.catalog.hardware import load_device
 from cosmic_opt.errors import SpecError
 from cosmic_opt.system.hardware import Device, FabricConstants, collective_s
 from cosmic_opt.system.hardware.collective import wire_bytes

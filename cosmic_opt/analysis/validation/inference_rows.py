@@ -13,8 +13,9 @@ import numpy as np
 from cosmic_opt.analysis.validation.kinds import Row, text, whole
 from cosmic_opt.analysis.validation.row_engines import engine_of
 from cosmic_opt.analysis.validation.training_rows import read_model
+from cosmic_opt.catalog.device_names import plain_name
 from cosmic_opt.catalog.engines import load_engine, load_number_format
-from cosmic_opt.catalog.hardware import load_device, plain_name
+from cosmic_opt.catalog.hardware import load_device
 from cosmic_opt.errors import SpecError
 from cosmic_opt.simulation.calibrated.serving_job import ServingDesigns, ServingSetup
 from cosmic_opt.system.hardware import Device

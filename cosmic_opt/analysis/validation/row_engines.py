@@ -6,8 +6,8 @@ import re
 from dataclasses import dataclass
 
 from cosmic_opt.analysis.validation.kinds import Row, text
+from cosmic_opt.catalog.device_names import plain_name
 from cosmic_opt.catalog.engines import engine_names
-from cosmic_opt.catalog.hardware import plain_name
 from cosmic_opt.errors import SpecError, nearest
 from cosmic_opt.system.hardware import Device
 

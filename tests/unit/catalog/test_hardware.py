@@ -6,7 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from cosmic_opt.catalog.hardware import device_aliases, load_device, plain_name
+from cosmic_opt.catalog.device_names import device_aliases, plain_name
+from cosmic_opt.catalog.hardware import load_device
 from cosmic_opt.catalog.store import shared_names
 from cosmic_opt.errors import SpecError
 

@@ -1,0 +1,147 @@
+"""Names of devices as people, drivers and frameworks spell them."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass
+from functools import cache
+from pathlib import Path
+
+from cosmic_opt.catalog.parts import positive
+from cosmic_opt.catalog.store import data_root, display, read_text, shared_names
+from cosmic_opt.errors import SpecError, Where, nearest
+from cosmic_opt.psa.document import Entry, expect_schema, read_yaml
+from cosmic_opt.units import MAX_CHARACTERS, Unit
+
+GB = 10**9
+MEMORY_TOLERANCE = 0.08
+"""How far a memory in a name may lie from a device's: GB for GiB is 7.4 %, "192 GB" of a B200 that leaves 180 6.7 %."""
+NOISE = frozenset(
+    (
+        *("nvidia", "amd", "instinct", "intel", "habana", "google", "cloud", "aws", "amazon", "tesla", "dgx", "hgx"),
+        *("tensor", "core", "gpu", "ai", "accelerator", "hpu", "chip", "oam", "mcm", "ac", "mba", "vf", "shared"),
+        *("hbm", "hbm2", "hbm2e", "hbm3", "hbm3e", "gddr6"),
+    )
+)
+"""Words of a name that tell no device from another: vendors, brands, forms of delivery, kinds of memory."""
+_MEMORY = re.compile(r"(?<![\d.])(\d+(?:\.\d+)?)\s*(?:gib|gb|g)(?![a-z0-9])")
+
+
+@dataclass(frozen=True, slots=True)
+class Described:
+    """What a name says: its words without `NOISE`, and a memory in GB where it gives one."""
+
+    words: tuple[str, ...]
+    memory_gb: float | None
+
+    @property
+    def stem(self) -> str:
+        """The words in one, whatever the generation of the socket: SXM4, SXM5 and SXM are one."""
+        return re.sub(r"sxm\d", "sxm", "".join(self.words))
+
+
+@dataclass(frozen=True, slots=True)
+class _Spelling:
+    """A name or alias of a shipped device, what it says, and the memory of the device."""
+
+    spelled: str
+    said: Described
+    device: str
+    memory_gb: float
+
+
+def plain_name(name: str) -> str:
+    """Return a spelling reduced to lower-case letters and digits."""
+    return re.sub(r"[^a-z0-9]", "", name.lower())
+
+
+def describe(name: str) -> Described:
+    """Return what a name says: `describe("NVIDIA A100-SXM4-40GB")` has the words a100, sxm4 and 40 GB.
+
+    Of two different memories neither is meant: they stay words, and the name is no device's.
+    """
+    text = name.lower()
+    sizes = {float(each) for each in _MEMORY.findall(text)}
+    if len(sizes) != 1:
+        return Described(_words(text), None)
+    return Described(_words(_MEMORY.sub(" ", text)), sizes.pop())
+
+
+def _words(name: str) -> tuple[str, ...]:
+    return tuple(word for word in re.findall(r"[a-z0-9]+", name.lower()) if word not in NOISE)
+
+
+@cache
+def device_aliases() -> Mapping[str, str]:
+    """Return the device of every known spelling, the spelling reduced to lower-case letters and digits."""
+    return {plain_name(each.spelled): each.device for each in _spellings()}
+
+
+@cache
+def _spellings() -> tuple[_Spelling, ...]:
+    """Return every name and alias of a shipped device with kernel constants."""
+    found = []
+    for device in shared_names("devices"):
+        fields = device_root(shipped_file(device)).mapping()
+        if "kernels" not in fields:
+            continue
+        memory_gb = positive(fields["memory_capacity"], Unit.BYTES) / GB
+        aliases = [entry.text() for entry in (fields["aliases"].items() if "aliases" in fields else [])]
+        found += [_Spelling(spelled, describe(spelled), device, memory_gb) for spelled in (device, *aliases)]
+    return tuple(found)
+
+
+def shipped_file(device: str) -> Path:
+    """Return the file of a shipped device."""
+    return data_root() / "instances" / "_devices" / f"{device}.yaml"
+
+
+def device_root(path: Path) -> Entry:
+    """Return what a device's file says."""
+    root = read_yaml(read_text(path), display(path))
+    expect_schema(root, "device")
+    return root
+
+
+def device_named(name: str, *, where: Where | None = None) -> str:
+    """Return the shipped device a name means, as a person, `nvidia-smi`, `rocm-smi` or PyTorch spells it.
+
+    Case and separators do not matter, nor do vendors, brands and kinds of memory; of boards that differ in memory only,
+    the memory chooses.
+
+    Raises:
+        SpecError: no such device; the boards of its family are named, or the nearest names.
+    """
+    for plain in (plain_name(name), "".join(_words(name))):
+        if plain in device_aliases():
+            return device_aliases()[plain]
+    said = describe(name[:MAX_CHARACTERS])
+    alike = [each for each in _spellings() if said.words and each.said.stem == said.stem]
+    for chosen in _choices(alike, said.memory_gb):
+        if len(chosen) == 1:
+            return chosen.pop()
+    shown = repr(name) if len(name) <= MAX_CHARACTERS else f"{name[:MAX_CHARACTERS]!r}…"
+    raise SpecError(f"unknown device {shown}", where=where, hint=_hint(name[:MAX_CHARACTERS], said))
+
+
+def _choices(alike: list[_Spelling], memory_gb: float | None) -> list[set[str]]:
+    """Return sets of devices that a stem means, the surest first; one of one device decides."""
+    if memory_gb is None:
+        plain = {each.device for each in alike if each.said.memory_gb is None}
+        return [plain, {each.device for each in alike}]
+    named = {each.device for each in alike if _close(memory_gb, each.said.memory_gb)}
+    return [named, {each.device for each in alike if _close(memory_gb, each.memory_gb)}]
+
+
+def _close(memory_gb: float, other_gb: float | None) -> bool:
+    return other_gb is not None and abs(memory_gb / other_gb - 1) <= MEMORY_TOLERANCE
+
+
+def _hint(name: str, said: Described) -> str | None:
+    """Return the boards of the same family, where a word of the name tells it, or the nearest spellings."""
+    family = {each.device: each.memory_gb for each in _spellings() if said.words[:1] == each.said.words[:1]}
+    if family:
+        boards = ", ".join(f"{device} ({memory_gb:g} GB)" for device, memory_gb in sorted(family.items()))
+        return f"this board is not modelled; of its family: {boards}; or give a file that refines one"
+    return nearest(name, [*shared_names("devices"), *(each.spelled for each in _spellings())])
