@@ -122,7 +122,7 @@ def _compile(function: Callable[..., Any], **options: bool) -> Any:
     options |= {"nogil": True, "no_cfunc_wrapper": True}
     compiler: Any = numba.njit
     try:
-        return _without_literals(compiler(error_model="numpy", cache=True, **options)(function))
+        return _with_addresses(_without_literals(compiler(error_model="numpy", cache=True, **options)(function)))
     except RuntimeError:  # neither the package's folder nor the user's cache folder can be written
         return _without_literals(compiler(error_model="numpy", **options)(function))
 
@@ -136,6 +136,22 @@ def _without_literals(dispatcher: Any) -> Any:
         return template(tuple(map(_without_literal, arguments)), values)
 
     dispatcher.get_call_template = of_values
+    return dispatcher
+
+
+def _with_addresses(dispatcher: Any) -> Any:
+    """Let a function from the cache pass the addresses it needs on to its callers, as one just compiled does."""
+    cached = getattr(dispatcher._cache, "_impl", None)
+    if cached is None:  # nothing is kept
+        return dispatcher
+    rebuild = cached.rebuild
+
+    def with_addresses(context: Any, payload: Any) -> Any:
+        result = rebuild(context, payload)
+        result.library._reload_init.update(result.reload_init)
+        return result
+
+    cached.rebuild = with_addresses
     return dispatcher
 
 

@@ -128,6 +128,16 @@ def test_a_caller_from_the_cache_finds_what_is_apart_or_compiles_it_again(kernel
     assert run(kernels) == hit
 
 
+def test_a_caller_of_a_caller_from_the_cache_finds_what_is_apart(kernels: Path) -> None:
+    """Three processes: `twice` is compiled; `again` is compiled with `twice` from the cache; both are loaded."""
+    with (kernels / "kernels.py").open("a") as file:
+        file.write("\n\n@jit\ndef again(values):\n    return 1 + twice(values)\n")
+    call = CALL.replace("twice", "again")
+    assert run(kernels).startswith("20 ")
+    assert run(kernels, call) == "21 Counter()\n"
+    assert run(kernels, call).startswith("21 Counter({")
+
+
 def test_a_changed_function_apart_is_not_the_old_one(kernels: Path) -> None:
     assert run(kernels).startswith("20 ")
     (kernels / "kernels.py").write_text(MODULE.replace("result += value", "result += 10 * value"))
