@@ -135,6 +135,26 @@ def test_a_row_that_leaves_something_open_is_secondary(change: dict[str, Any], a
     assert assumption in str(outcome.note)
 
 
+def test_heads_that_tp_does_not_divide_are_noted() -> None:
+    odd = predict_inference(ROW | {"tp": 3, "gpus": 3})
+    assert not odd.primary
+    assert "tp does not divide the heads" in str(odd.note)
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        ({"pp": 100, "gpus": 100}, "pp 100 of 32 layers leaves stages empty"),
+        ({"ep": 2, "gpus": 2}, "ep 2, but the model has no experts"),
+        ({"dims": EXPERTS, "ep": 3, "gpus": 3}, "ep 3 does not divide the 8 experts"),
+        ({"dims": EXPERTS | {"dense_layers": 32, "dense_ffn": 1}}, "dense_layers 32 of 32"),
+    ],
+)
+def test_a_deployment_that_makes_no_sense_is_refused(change: dict[str, Any], message: str) -> None:
+    with pytest.raises(SpecError, match=message):
+        predict_inference(ROW | {"tp": 1} | change)
+
+
 def test_a_row_that_states_everything_is_primary() -> None:
     assert predict_inference(ROW).primary
 
