@@ -156,7 +156,8 @@ def footprint(job: FootprintJob, designs: TrainingDesigns, operand_bytes: float 
         for stage in loads(job.model, job, designs)
     ]
     worst = np.argmax(np.stack([part.total_bytes for part in parts]), axis=0)
-    return Footprint(*(np.choose(worst, [getattr(part, each.name) for part in parts]) for each in fields(Footprint)))
+    columns = (np.stack([getattr(part, each.name) for part in parts]) for each in fields(Footprint))
+    return Footprint(*(np.take_along_axis(column, worst[None], axis=0)[0] for column in columns))
 
 
 def _kept_bytes(job: FootprintJob, designs: TrainingDesigns, operand_bytes: float) -> FloatArray:

@@ -150,3 +150,10 @@ def test_repeated_keys_are_kept_once_for_each_query_head() -> None:
     grouped = replace(plain, stack=replace(plain.stack, repeats_keys=False))
     kept, less = (layer_activation_bytes(each, TrainingDesigns.of(tp=2)) for each in (plain, grouped))
     assert kept - less == pytest.approx(2 * 4096 * 2 * (32 - 8) * 128 / 2)
+
+
+def test_the_fullest_of_very_many_stages_is_found() -> None:
+    """96 stages of 20 virtual ones for 96 layers: most slots are empty, and every stage is a candidate."""
+    few, many = (footprint(GPT_JOB, TrainingDesigns.of(pp=96, interleave=n, dp=[1, 2])) for n in (1, 20))
+    assert (few.stage == 0).all()
+    assert (many.total_bytes > 0).all()
