@@ -51,5 +51,5 @@ def heaviest_stages(model: LanguageModel, designs: ServingDesigns) -> list[Serve
     Of a mixture that begins with dense layers, all that may hold one, and the next: later ones have no more layers.
     """
     first, end = first_layers_model(model), designs.pp - 1
-    most = min(first.layers if first else 0, int(np.max(end)))
+    most = min(first.layers if first else 0, int(np.max(end, initial=0.0)))
     return [served_stage(model, designs, np.minimum(index, end)) for index in (*range(most + 1), np.inf)]

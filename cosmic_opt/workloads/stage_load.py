@@ -106,7 +106,7 @@ def loads(model: LanguageModel, job: Batch, designs: TrainingDesigns) -> tuple[S
     end, first = designs.pp - 1, first_layers_model(model)
     slots = most_layers(model.layers, designs) / designs.interleave
     lighter = _first_slot(model.layers, designs) + (first.layers if first else 0)
-    most = max(1, int(np.max(np.minimum(np.ceil(lighter / slots), end))))
+    most = int(np.max(np.minimum(np.ceil(lighter / slots), end), initial=1.0))
     inner = (_load(model, job, designs, np.minimum(float(index), end)) for index in range(1, most + 1))
     return (_load(model, job, designs, np.zeros_like(end)), *inner, _load(model, job, designs, end))
 

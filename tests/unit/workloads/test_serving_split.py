@@ -139,6 +139,12 @@ def test_the_fullest_stage_of_a_walk_over_all_of_them_decides_what_fits(
     assert found.room_bytes - found.kv_cache_bytes == pytest.approx(least, abs=2)
 
 
+def test_no_design_holds_nothing() -> None:
+    setup, none = served(PIPELINE), ServingDesigns.of(pp=[])
+    assert weight_bytes(setup, none).size == resident_sequences(setup, none, 1000).size == 0
+    assert serving_memory(setup, none).total_bytes.size == 0
+
+
 @pytest.mark.parametrize("model", [LLAMA_8B, DEEPSEEK])
 def test_stages_hold_every_layer_once_whatever_their_number(model: LanguageModel) -> None:
     for pp in (1, 2, 7, 61, 100):

@@ -209,5 +209,11 @@ def test_the_fullest_stage_is_that_of_a_walk_over_all_of_them(
     assert found.states_bytes + found.activations_bytes == pytest.approx(footprint_slot_by_slot(own, designs))
 
 
+def test_no_design_has_no_stages_to_fill() -> None:
+    for own in (model(8), MIXTURE):
+        work = FrameworkJob(own, load_stack("megatron-te-2025"), sequence=16, global_batch=64)
+        assert footprint(work, TrainingDesigns.of(pp=[])).total_bytes.size == 0
+
+
 def test_a_model_without_dense_layers_has_three_candidate_stages() -> None:
     assert len(loads(model(8), job(8), TrainingDesigns.of(pp=4))) == 3
