@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from dataclasses import dataclass, replace
 from fractions import Fraction
+from functools import partial
 from pathlib import Path
 from typing import Annotated
 
@@ -15,7 +16,8 @@ from cosmic_opt.cli.design_file import read_design
 from cosmic_opt.cli.exits import DONE, INFEASIBLE
 from cosmic_opt.cli.files import check_target, whole_file
 from cosmic_opt.cli.options import Request, problem_command
-from cosmic_opt.cli.slow_ranks import EveryRank, SlowRank, check_every_rank, read_slow_ranks
+from cosmic_opt.cli.progress import progress_bar
+from cosmic_opt.cli.slow_ranks import SLOW_RANK, EveryRank, SlowRank, check_every_rank, read_slow_ranks
 from cosmic_opt.errors import SpecError, Where, nearest
 from cosmic_opt.psa.parameter_set import Constraint, DesignBatch
 from cosmic_opt.reporting.designs import design_text, designs_keys
@@ -60,6 +62,7 @@ def simulate(
         check_every_rank(engine, timeline, "--slow-rank" if slow_rank else "--every-rank")
     program = program_of(engine, astra_sim, time_limit)
     problem, batch = read_design(request.problem, design)
+    _check_events(problem, engine)
     keys: dict[str, object] = {"name": problem.instance.name, "design": next(designs_keys(batch))}
     broken = problem.violations(batch)
     if not broken:
@@ -94,6 +97,16 @@ def _check_engine(engine: str, timeline: Path | None, *, force: bool) -> None:
         check_target(timeline, (".json",), force=force, where=TIMELINE)
 
 
+def _check_events(problem: Problem, engine: str) -> None:
+    """Refuse events of an instance that has a simulator of its own."""
+    if engine != ANALYTICAL and problem.instance.calibrated is not None:
+        raise SpecError(
+            f"{problem.instance.name!r} names a software stack or an engine, whose step is not played by events",
+            where=Where("--engine"),
+            hint=f"leave out --engine {engine}, or take an instance without 'stack' or 'engine'",
+        )
+
+
 @dataclass(frozen=True)
 class _Extras:
     """What is asked for beside the score by events: a timeline, ASTRA-sim and its seconds, every rank, some slow."""
@@ -122,18 +135,30 @@ def _by_events(request: Request, problem: Problem, batch: DesignBatch, keys: dic
     text = f"{request.title}\n\n{design_text(batch)}\n\n{event_text(scored, problem.instance)}"
     keys |= {**event_keys(scored), "violations": []}
     if extras.slowdown is not None:
-        from cosmic_opt.reporting.rank_scores import rank_keys, rank_text
-        from cosmic_opt.search.every_rank import rank_report
-
-        ranks = rank_report(problem.instance, batch, extras.slowdown, scored.step_ticks)
-        keys |= {"every_rank": rank_keys(ranks)}
-        text += f"\n\n{rank_text(ranks)}"
+        own, shown = _by_rank(request, problem, batch, extras.slowdown, scored.step_ticks)
+        keys |= {"every_rank": own}
+        text += f"\n\n{shown}"
     if extras.program is not None:
         score = astra_sim_score(problem, batch, scored, extras.program)
         keys |= astra_sim_keys(score)
         text += f"\n\n{astra_sim_text(score)}"
     request.output.result("simulate", keys, text)
     return DONE
+
+
+def _by_rank(
+    request: Request, problem: Problem, batch: DesignBatch, slowdown: dict[int, Fraction], equal_ticks: int
+) -> tuple[dict[str, object], str]:
+    """Return keys and text of a step in which every rank is played; a terminal shows how far that is."""
+    from cosmic_opt.reporting.rank_scores import rank_keys, rank_text
+    from cosmic_opt.search.every_rank import rank_report
+
+    watch = partial(progress_bar, quiet=request.output.quiet)
+    try:
+        ranks = rank_report(problem.instance, batch, slowdown, equal_ticks, watch=watch)
+    except SpecError as error:
+        raise SpecError(error.message, where=SLOW_RANK, hint=error.hint) from None
+    return rank_keys(ranks), rank_text(ranks)
 
 
 def _refuse(request: Request, batch: DesignBatch, keys: dict[str, object], broken: list[Constraint]) -> int:

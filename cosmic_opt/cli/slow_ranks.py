@@ -34,7 +34,8 @@ def read_slow_ranks(texts: Sequence[str]) -> dict[int, Fraction]:
     for text in texts:
         match = _FORM.fullmatch(text)
         if match is None:
-            raise SpecError(f"{text!r} is no slow rank", where=SLOW_RANK, hint="write RANK=FACTOR: 17=1.25")
+            hint = "write RANK=FACTOR: 17=1.25; a factor has no exponent, and 9 decimals at most"
+            raise SpecError(f"{text!r} is no slow rank", where=SLOW_RANK, hint=hint)
         rank, factor = int(match[1]), Fraction(match[2])
         if not LEAST <= factor <= MOST:
             hint = f"a factor from {float(LEAST):g} to {float(MOST):g}"

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
+from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass
 from fractions import Fraction
 
@@ -11,7 +12,11 @@ from cosmic_opt.errors import EngineDisagreement
 from cosmic_opt.psa.parameter_set import DesignBatch
 from cosmic_opt.search.events import event_simulator_of
 from cosmic_opt.search.score import analytical_of, simulator_of
+from cosmic_opt.simulation.events.rank_program import Progress
 from cosmic_opt.simulation.events.rank_step import RankStep
+
+Watch = Callable[[int], AbstractContextManager[Progress | None]]
+"""Given how many events there are, gives what is told how many are over."""
 
 AXES = ("tp", "sp", "dp", "stage")
 """How rank numbers count, the fastest first."""
@@ -46,10 +51,21 @@ class RankReport:
         return found
 
 
+def _unseen(_: int) -> AbstractContextManager[None]:
+    return nullcontext()
+
+
 def rank_report(
-    instance: BoundInstance, design: DesignBatch, slowdown: Mapping[int, Fraction], equal_ticks: int
+    instance: BoundInstance,
+    design: DesignBatch,
+    slowdown: Mapping[int, Fraction],
+    equal_ticks: int,
+    *,
+    watch: Watch = _unseen,
 ) -> RankReport:
     """Return the step of every rank of a feasible design; `equal_ticks` is the folded step.
+
+    `watch` may show how far it is.
 
     Raises:
         SpecError: a rank that is not there, or an instance without events.
@@ -59,7 +75,8 @@ def rank_report(
     varying = {column.name for column in instance.parameter_set.columns if len(column.values) > 1}
     values = {name: value for name, value in next(design.points()).items() if name in varying}
     every = event_simulator_of(instance, analytical_of(simulator_of(instance))).every_rank(values)
-    step = every.run(slowdown)
+    with watch(every.events) as progress:
+        step = every.run(slowdown, progress=progress)
     if not slowdown and step.step_ticks != equal_ticks:
         raise EngineDisagreement(f"every rank takes {step.step_ticks} ticks, the folded step {equal_ticks}")
     sizes = (*(every.degrees[axis] for axis in AXES[:-1]), every.ranks // every.places)

@@ -112,29 +112,41 @@ class Program:
         """Return the operations of all streams; `Op.wait` is a position here."""
         return tuple(op for stream in self.streams for op in stream.ops)
 
-    def arrays(self, parts: int = 1) -> Arrays:
-        """Return the program as the kernel reads it, which divides a tick in `parts`.
+    def arrays(self, parts: int = 1, ranks: int = 1) -> Arrays:
+        """Return the program as a kernel reads it, which divides a tick in `parts`.
+
+        Args:
+            parts: Of a tick.
+            ranks: How many the streams belong to, as many to each, in turn.
 
         Raises:
-            LimitError: its work adds up to more than MAX_TICKS parts, or a call has too many chunks (`check_played`).
+            LimitError: the work of a rank adds up to more than MAX_TICKS parts, or a call has too many chunks
+                (`check_played`).
         """
         check_played(max((call.chunks for call in self.calls), default=1))
         routes = [route for call in self.calls for route in call.routes]
         firsts = np.cumsum([0, *(len(call.routes) for call in self.calls)])
-        ops = self.ops
-        works = [_work(call) for call in self.calls]
-        if parts * sum(op.ticks if op.call < 0 else works[op.call] for op in ops) > MAX_TICKS:
-            raise LimitError("the work adds up to more than 13 days", hint="check bandwidths, sizes and peak")
+        self._check_work(parts, ranks)
         return Arrays(
             visit=_rows([visit for route in routes for visit in route], 4),
             route=_starts(routes),
             call=_rows(
                 [(first, len(call.routes) > 1, call.chunks) for first, call in zip(firsts, self.calls, strict=False)], 3
             ),
-            op=_rows([(op.ticks, op.call, op.wait) for op in ops], 3),
+            op=_rows([(op.ticks, op.call, op.wait) for op in self.ops], 3),
             stream=_starts([stream.ops for stream in self.streams]),
             lane=np.array([stream.lane for stream in self.streams], dtype=np.int64),
         )
+
+    def _check_work(self, parts: int, ranks: int) -> None:
+        works = [_work(call) for call in self.calls]
+        own = [sum(op.ticks if op.call < 0 else works[op.call] for op in stream.ops) for stream in self.streams]
+        each = len(own) // ranks
+        for rank in range(ranks):
+            if parts * sum(own[rank * each : (rank + 1) * each]) > MAX_TICKS:
+                whose = f" of rank {rank}" if ranks > 1 else ""
+                hint = "check bandwidths, sizes and peak"
+                raise LimitError(f"the work{whose} adds up to more than 13 days", hint=hint)
 
 
 def policy_code(name: str) -> int:
@@ -145,7 +157,7 @@ def policy_code(name: str) -> int:
     """
     names = (*POLICIES, PLANNED)
     if name not in names:
-        raise SpecError(f"unknown service order {name!r}", hint=nearest(name, POLICIES))
+        raise SpecError(f"unknown service order {name!r}", hint=nearest(str(name), POLICIES))
     return names.index(name)
 
 

@@ -36,9 +36,11 @@ from cosmic_opt.simulation.events.heap import pop, push
 from cosmic_opt.simulation.events.program import Arrays, IntArray
 from cosmic_opt.simulation.events.servers import NEVER
 
-HEAP, NUMBER, TOUCHED, FREED, BROUGHT, SERVED = range(6)
-"""Counters: events ahead, events so far, ranks to look at, ports that fell free, chunks that come to their next phase,
-chunks of ranks served."""
+HEAP, NUMBER, TOUCHED, FREED, BROUGHT, LOOKED, EVENTS = range(7)
+"""Counters: entries of the heap, entries so far, ranks to look at, ports that fell free, chunks that come to their next
+phase, gangs looked at; and events: operations that ended, and phases of chunks of ranks that were served."""
+DONE, PAUSED, LATE = range(3)
+"""How `play_ranks` returns: nothing moves any more, it may be called again, time is over."""
 NUMBERS = 2**44
 
 
@@ -88,7 +90,7 @@ class Record(NamedTuple):
         busy: [ports], ticks during which each serves.
         position: [streams of all ranks], the operation that each stopped at, or one after its last.
         clock: [streams of all ranks], when its last operation ended.
-        counter: [6].
+        counter: [7].
     """
 
     starts: IntArray
@@ -122,8 +124,8 @@ class Play(NamedTuple):
 
 
 @jit
-def play_ranks(arrays: Arrays, cast: Cast, policy: int, limit: int, record: Record) -> bool:
-    """Play all ranks from time 0 until nothing moves; return False if that takes more than `limit` ticks."""
+def begin_ranks(arrays: Arrays, cast: Cast, record: Record) -> tuple[Play, Gangs]:
+    """Return the state of all ranks at time 0, each before the first operation of its streams."""
     ranks, dims = len(cast.variant), cast.dimensions
     streams, ports = ranks * cast.streams, ranks * dims
     gangs = make_gangs(cast.gangs, streams * cast.most, ports)
@@ -136,7 +138,6 @@ def play_ranks(arrays: Arrays, cast: Cast, policy: int, limit: int, record: Reco
         np.zeros(streams * cast.most, dtype=np.int64),
         np.zeros((cast.gangs + streams, 3), dtype=np.int64),
     )
-    counter = record.counter
     for stream in range(streams):
         role = stream // cast.streams // cast.places
         record.position[stream] = arrays.stream[role * cast.streams + stream % cast.streams]
@@ -146,8 +147,18 @@ def play_ranks(arrays: Arrays, cast: Cast, policy: int, limit: int, record: Reco
         gangs.item[item, NTH], gangs.item[item, STREAM] = item % cast.most, stream
         gangs.item[item, RANK], gangs.item[item, PLACE] = rank, rank % cast.places
     for rank in range(ranks):
-        _touch(play, counter, rank)
-    now = int(counter[HEAP])  # 0: as a literal it would have a type of its own, and all be compiled twice
+        _touch(play, record.counter, rank)
+    return play, gangs
+
+
+@jit
+def play_ranks(
+    arrays: Arrays, cast: Cast, play: Play, gangs: Gangs, policy: int, limit: int, most: int, record: Record
+) -> int:
+    """Play all ranks until nothing moves, for `limit` ticks, or for about `most` events; go on where that ended."""
+    dims, counter = cast.dimensions, record.counter
+    now = play.heap[0, 0] if counter[HEAP] > 0 else counter[HEAP]  # 0 as a literal would have a type of its own
+    stop = counter[EVENTS] + counter[LOOKED] + most
     while now <= limit:
         while counter[HEAP] > 0 and play.heap[0, 0] == now:
             kind = play.heap[0, 1] // NUMBERS
@@ -163,9 +174,11 @@ def play_ranks(arrays: Arrays, cast: Cast, policy: int, limit: int, record: Reco
         _bring(arrays, cast, play, gangs, record, policy, now)
         _serve(arrays, cast, play, gangs, record, now)
         if counter[HEAP] == 0:
-            return True
+            return DONE
+        if counter[EVENTS] + counter[LOOKED] >= stop:
+            return PAUSED
         now = play.heap[0, 0]
-    return False
+    return LATE
 
 
 @jit_inline
@@ -293,6 +306,7 @@ def _end(arrays: Arrays, cast: Cast, play: Play, record: Record, now: int, strea
     if record.ends.shape[0] > 0:
         record.ends[rank % cast.places, op] = now
     record.position[stream] += 1
+    record.counter[EVENTS] += 1
     _touch(play, record.counter, rank)
     for place in range(cast.first[op], cast.first[op + 1]):
         role = cast.owner[cast.waiter[place]] // cast.streams
@@ -322,6 +336,7 @@ def _serve(arrays: Arrays, cast: Cast, play: Play, gangs: Gangs, record: Record,
         if gang < 0:
             counter[FREED] = 0
             return
+        counter[LOOKED] += 1
         again = gangs.gang[gang, SOURCE]
         item = gangs.gang[gang, HEAD]
         dim, ticks = arrays.visit[gangs.item[item, VISIT], 0], arrays.visit[gangs.item[item, VISIT], 1]
@@ -338,7 +353,7 @@ def _serve(arrays: Arrays, cast: Cast, play: Play, gangs: Gangs, record: Record,
             port = gangs.item[item, RANK] * cast.dimensions + dim
             gangs.busy[port] = 1
             record.busy[port] += ticks
-            counter[SERVED] += 1
+            counter[EVENTS] += 1
             item = gangs.item[item, LINK]
         _push(play.heap, counter, now + ticks, dim, gang)
 

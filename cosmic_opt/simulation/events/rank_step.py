@@ -20,7 +20,7 @@ from cosmic_opt.simulation.analytical.layout import Whole
 from cosmic_opt.simulation.events.lower import SEND, Lowered
 from cosmic_opt.simulation.events.passes import COMPUTE, GATHER, REDUCE, STREAMS, whole_program
 from cosmic_opt.simulation.events.program import IntArray, Program, Stream
-from cosmic_opt.simulation.events.rank_program import SMALLER, RankProgram, RankReplay, play
+from cosmic_opt.simulation.events.rank_program import SMALLER, Progress, RankProgram, RankReplay, play
 from cosmic_opt.simulation.events.replay import run_program
 from cosmic_opt.simulation.events.spread import MEMBERS
 from cosmic_opt.workloads.graph import CONTEXT, DATA, KEYS, PIPELINE, STREAM, TENSOR, TrainingGraph
@@ -43,7 +43,7 @@ class RankStep:
         waits: int64 [ranks, len(WAITS)], how long each rank's compute stands still for others: beyond the time that
             blocking communication takes alone, for weights and gradients beside compute, for messages, for the rest.
         busy: int64 [ranks, D], how long each port served.
-        events: Chunks of ranks that dimensions served.
+        events: Operations of ranks, and phases of chunks that they take part in.
     """
 
     step_ticks: int
@@ -70,8 +70,17 @@ class EveryRank:
         self._kinds = [_group(kind) for kind in lowered.call_places]
         self.program = self._program(_slices(extents, lowered.dimensions))
 
-    def run(self, slowdown: Mapping[int, Fraction | int] | None = None) -> RankStep:
+    @property
+    def events(self) -> int:
+        """Return how many events a step has, whoever is slow."""
+        return self.program.events
+
+    def run(
+        self, slowdown: Mapping[int, Fraction | int] | None = None, *, progress: Progress | None = None
+    ) -> RankStep:
         """Play the step; `slowdown` says how many times as long a rank's compute takes, 1 where it is not given.
+
+        `progress` is told how many of `events` are over.
 
         Raises:
             SpecError: a rank or a factor that means nothing.
@@ -89,7 +98,7 @@ class EveryRank:
             variant[rank] = factors.index(Fraction(factor))
         ops = self.program.program.ops
         ticks = [[round(op.ticks * factor) for op in ops] for factor in factors]
-        replay = play(self.program, ticks, variant, policy=self.lowered.policy, times=False)
+        replay = play(self.program, ticks, variant, policy=self.lowered.policy, times=False, progress=progress)
         return self._result(replay, factors, variant)
 
     def _result(self, replay: RankReplay, factors: list[Fraction], variant: IntArray) -> RankStep:
@@ -101,7 +110,7 @@ class EveryRank:
         waits[:, WAITS.index(DATA)] += settled - replay.clock[:, COMPUTE]
         waits[:, -1] = settled.max() - settled
         step = int(settled.max()) + self._optimizer(factors, variant)
-        return RankStep(step, settled, waits, replay.busy, replay.served)
+        return RankStep(step, settled, waits, replay.busy, replay.events)
 
     @property
     def alone_ticks(self) -> IntArray:

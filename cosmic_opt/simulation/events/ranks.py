@@ -3,6 +3,10 @@
 A rank runs its operations one after the other. A collective `beside` is issued when the rank comes to it and then runs
 in the rank's communicator, one at a time and in order, while the rank goes on. A phase of a chunk starts when all
 members have brought that chunk and their ports on its dimension are free at once.
+
+Among chunks that came at one time, the last tie goes to the collective that stands earlier in its members' lists (their
+positions in ascending order are compared), then by name. So times depend on how ranks are numbered only where two
+collectives agree in all of that.
 """
 
 from __future__ import annotations
@@ -15,7 +19,7 @@ import numpy as np
 
 from cosmic_opt.errors import LimitError, SpecError
 from cosmic_opt.simulation.events.chunking import check_played
-from cosmic_opt.simulation.events.program import Call, Op, Program, Route, Stream, Visit
+from cosmic_opt.simulation.events.program import Call, Op, Program, Route, Stream, Visit, policy_code
 from cosmic_opt.simulation.events.rank_program import RankProgram, RankReplay, play
 
 MOST_OPERATIONS = 2_000_000
@@ -32,7 +36,7 @@ class RankOp:
     Attributes:
         name: For people; all members of a collective use one name.
         ticks: Of work. A collective without a route occupies dimension 0 for so long, per chunk.
-        members: Ranks, empty for work.
+        members: Ranks, empty for work. One may run a collective `beside`, while another one blocks in it.
         after: An operation (rank, position) that ends before this one starts.
         beside: Whether the rank goes on while the collective runs.
         route: Phases of each chunk of a collective, each run by all members.
@@ -74,10 +78,13 @@ def run_ranks(programs: Sequence[Sequence[RankOp]], *, policy: str = "fifo") -> 
         policy: Which of the chunks that could start a port serves first, of `program.POLICIES`.
 
     Raises:
-        SpecError: an operation that means nothing, members that disagree, or ranks that wait for each other for ever.
-        LimitError: more than MOST_OPERATIONS operations, or more than can be played.
+        SpecError: what is no list of operations, an operation that means nothing, members that disagree, or ranks that
+            wait for each other for ever.
+        LimitError: more than MOST_OPERATIONS operations, a rank with more than 13 days of work, or more than can be
+            played.
     """
-    held = [tuple(own) for own in programs]
+    policy_code(policy)
+    held = _held(programs)
     if sum(len(own) for own in held) > MOST_OPERATIONS:
         raise LimitError(f"more than {MOST_OPERATIONS:,} operations", hint="fold equal ranks, or run fewer steps")
     meetings = _Meetings(held)
@@ -95,6 +102,20 @@ def run_ranks(programs: Sequence[Sequence[RankOp]], *, policy: str = "fifo") -> 
 _DEADLOCK = "give every member of a collective that collective, in one order for all"
 
 
+def _held(programs: Sequence[Sequence[RankOp]]) -> list[tuple[RankOp, ...]]:
+    """Return the operations of each rank; refuse what is no list of lists of operations."""
+    hint = "a list of RankOp for each rank"
+    if not isinstance(programs, Sequence):
+        raise SpecError(f"the programs are {programs!r:.60}", hint=hint)
+    for rank, own in enumerate(programs):
+        if not isinstance(own, Sequence):
+            raise SpecError(f"rank {rank} runs {own!r:.60}", hint=hint)
+        for place, op in enumerate(own):
+            if not isinstance(op, RankOp):
+                raise SpecError(f"rank {rank}, operation {place} is {op!r:.60}", hint=hint)
+    return [tuple(own) for own in programs]
+
+
 class _Meetings:
     """Checks operations and says which collectives are one, and who has it where.
 
@@ -104,6 +125,7 @@ class _Meetings:
         members: By number, the ranks of a collective.
         group: By number, its group.
         where: By number, the operations (rank, position) that are this collective.
+        turn: By number, its turn where nothing else decides; ranks may be numbered otherwise.
     """
 
     def __init__(self, programs: Sequence[tuple[RankOp, ...]]) -> None:
@@ -113,6 +135,7 @@ class _Meetings:
         self.group: list[int] = []
         self.where: list[list[tuple[int, int]]] = []
         self._sets: dict[tuple[int, ...], frozenset[int]] = {}
+        self._seen: dict[int, frozenset[int]] = {}
         known: dict[tuple[int, int], int] = {}
         for rank, own in enumerate(programs):
             seen = Counter[int]()
@@ -129,6 +152,15 @@ class _Meetings:
                         self.where.append([])
                     self.where[number].append((rank, place))
                     self.number[rank, place] = number
+        self._check_alike(programs)
+        names = [programs[where[0][0]][where[0][1]].name for where in self.where]
+        order = sorted(
+            range(len(names)), key=lambda number: (sorted(place for _, place in self.where[number]), names[number])
+        )
+        self.turn = np.argsort(np.array(order, dtype=np.int64)).tolist()
+
+    def _check_alike(self, programs: Sequence[tuple[RankOp, ...]]) -> None:
+        """Refuse a collective that its members call otherwise, or give other ticks, routes or chunks."""
         for members, where in zip(self.members, self.where, strict=True):
             first = programs[where[0][0]][where[0][1]]
             for rank, place in where[1:]:
@@ -143,11 +175,11 @@ class _Meetings:
     def _group(self, rank: int, op: RankOp, ranks: int) -> int:
         """Return the number of an operation's members; refuse those that are no ranks, or without the rank itself."""
         where = f"rank {rank}, {op.name!r}: members {_listed(op.members)}"
-        found = self._sets.get(op.members)
+        found = self._seen.get(id(op.members))
         if found is None:
-            if any(type(member) is not int or not 0 <= member < ranks for member in op.members):
+            if set(map(type, op.members)) != {int} or min(op.members) < 0 or max(op.members) >= ranks:
                 raise SpecError(where, hint=f"ranks are 0 to {ranks - 1}")
-            found = self._sets[op.members] = frozenset(op.members)
+            found = self._seen[id(op.members)] = self._sets.setdefault(op.members, frozenset(op.members))
         if rank not in found or len(found) < len(op.members):
             raise SpecError(where, hint="every member once, the rank itself among them")
         return self.groups.setdefault(found, len(self.groups))
@@ -157,27 +189,43 @@ def _what(op: RankOp) -> tuple[object, ...]:
     return op.name, op.ticks, op.route, op.chunks
 
 
+_FIELDS = (
+    ("name", str, "a text"),
+    ("members", tuple, "a tuple of ranks, () for work"),
+    ("beside", bool, "True or False"),
+    ("route", tuple, "a tuple of Visit"),
+)
+
+
 def _check(rank: int, op: RankOp, programs: Sequence[tuple[RankOp, ...]]) -> None:
     """Refuse an operation that means nothing."""
-    where = f"rank {rank}, {op.name!r}"
+    where = f"rank {rank}, {op.name!r:.60}"
+    for name, kind, hint in _FIELDS:
+        if type(getattr(op, name)) is not kind:
+            raise SpecError(f"{where} has {name} {getattr(op, name)!r:.60}", hint=hint)
     if type(op.ticks) is not int or op.ticks < 0:
-        raise SpecError(f"{where} takes {op.ticks!r} ticks", hint="a whole number, not negative")
+        raise SpecError(f"{where} takes {op.ticks!r:.60} ticks", hint="a whole number, not negative")
+    if type(op.chunks) is not int or op.chunks < 1:
+        raise SpecError(f"{where} has {op.chunks!r:.60} chunks", hint="a whole number of at least 1")
     if not op.members and (op.beside or op.route or op.chunks != 1):
         raise SpecError(f"{where} is work, which has no chunks and blocks", hint="give it members")
-    if type(op.chunks) is not int or op.chunks < 1:
-        raise SpecError(f"{where} has {op.chunks!r} chunks", hint="a whole number of at least 1")
     check_played(op.chunks)
     if op.route and op.ticks:
         raise SpecError(f"{where} has ticks and a route", hint="give the ticks of each phase")
     for visit in op.route:
-        if not all(type(value) is int and value >= 0 for value in visit) or visit.dim >= MOST_DIMENSIONS:
-            raise SpecError(
-                f"{where} visits {tuple(visit)}", hint=f"whole numbers, dimensions 0 to {MOST_DIMENSIONS - 1}"
-            )
-    if op.after is not None and not (
-        0 <= op.after[0] < len(programs) and 0 <= op.after[1] < len(programs[op.after[0]])
-    ):
-        raise SpecError(f"{where} waits for operation {op.after}", hint="(rank, position) of an operation")
+        if not isinstance(visit, Visit) or not all(type(value) is int and value >= 0 for value in visit):
+            raise SpecError(f"{where} visits {visit!r:.60}", hint="a Visit of whole numbers, not negative")
+        if visit.dim >= MOST_DIMENSIONS:
+            raise SpecError(f"{where} visits dimension {visit.dim}", hint=f"dimensions 0 to {MOST_DIMENSIONS - 1}")
+    if op.after is not None and not _is_place(op.after, programs):
+        raise SpecError(f"{where} waits for operation {op.after!r:.60}", hint="(rank, position) of an operation")
+
+
+def _is_place(after: object, programs: Sequence[tuple[RankOp, ...]]) -> bool:
+    if type(after) is not tuple or len(after) != 2 or not all(type(value) is int for value in after):
+        return False
+    rank, place = after
+    return bool(0 <= rank < len(programs) and 0 <= place < len(programs[rank]))
 
 
 @dataclass
@@ -248,7 +296,7 @@ class _Lists:
     def _every(self, program: Program) -> RankProgram:
         meet = np.full(len(program.ops), -1, dtype=np.int64)
         for (rank, place), number in self.meetings.number.items():
-            meet[self.places[rank][place]] = number
+            meet[self.places[rank][place]] = self.meetings.turn[number]
         groups = list(self.meetings.groups)
         return RankProgram(
             program=program,

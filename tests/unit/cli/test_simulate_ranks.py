@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 import math
+import signal
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 
 import pytest
 
@@ -56,6 +59,9 @@ def test_the_text_names_slow_ranks_costs_and_waits() -> None:
         ((*EVENTS, "--slow-rank", "-1=2"), "RANK=FACTOR"),
         ((*EVENTS, "--slow-rank", "1=nan"), "RANK=FACTOR"),
         ((*EVENTS, "--slow-rank", "1=1e9"), "RANK=FACTOR"),
+        ((*EVENTS, "--slow-rank", "17=1e3"), "no exponent"),
+        ((*EVENTS, "--slow-rank", "17=1.0000000001"), "9 decimals at most"),
+        ((*EVENTS, "--slow-rank", "1024=2"), "--slow-rank: there is no rank 1024"),
         ((*EVENTS, "--slow-rank", "1=0"), "from 0.001 to 1000"),
         ((*EVENTS, "--slow-rank", "1=1001"), "from 0.001 to 1000"),
         ((*EVENTS, "--slow-rank", "1=2", "--slow-rank", "1=2"), "named twice"),
@@ -76,4 +82,31 @@ def test_a_step_of_too_many_events_is_refused() -> None:
 
 def test_an_instance_without_events_refuses_every_rank() -> None:
     done = run("simulate", "llama3-8b/h100-8", *EVENTS, "--every-rank")
-    assert (done.code, "hint" in done.err) == (2, True)
+    assert (done.code, done.out) == (2, "")
+    assert "leave out --engine events" in done.err
+
+
+def test_ctrl_c_while_ranks_are_played_exits_with_130(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A slice of events ends, and the signal that came meanwhile is seen."""
+
+    @contextmanager
+    def interrupted(total: int, *, quiet: bool) -> Iterator[Callable[[int], None]]:
+        yield lambda done: signal.raise_signal(signal.SIGINT)
+
+    monkeypatch.setattr("cosmic_opt.cli.simulate.progress_bar", interrupted)
+    done = run(*SMALL, *EVENTS, "--every-rank")
+    assert (done.code, done.out) == (130, "")
+
+
+def test_a_terminal_is_told_how_many_events_are_over(monkeypatch: pytest.MonkeyPatch) -> None:
+    told = list[tuple[int, int]]()
+
+    @contextmanager
+    def watched(total: int, *, quiet: bool) -> Iterator[Callable[[int], None]]:
+        assert quiet
+        yield lambda done: told.append((done, total))
+
+    monkeypatch.setattr("cosmic_opt.cli.simulate.progress_bar", watched)
+    ranks = run(*SMALL, *EVENTS, "--every-rank", "--quiet", "--json").keys["every_rank"]
+    assert told[-1] == (ranks["events"], ranks["events"])
+    assert len(told) > 1

@@ -2,17 +2,21 @@
 
 from __future__ import annotations
 
+import os
 import random
+import signal
+import threading
 from dataclasses import replace
-from time import process_time
+from time import monotonic, process_time
 
+import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from cosmic_opt.errors import CosmicError, SpecError
-from cosmic_opt.simulation.events import Visit
-from cosmic_opt.simulation.events.ranks import RankOp, run_ranks
+from cosmic_opt.errors import CosmicError, LimitError, SpecError
+from cosmic_opt.simulation.events import Visit, rank_program
+from cosmic_opt.simulation.events.ranks import RankOp, _Lists, _Meetings, run_ranks
 from tests.unit.simulation.events.ranks_reference import reference
 
 
@@ -160,17 +164,88 @@ def test_a_rendezvous_that_never_completes_names_ranks_and_operations() -> None:
         [[RankOp("two times", 5, (0,), route=(Visit(0, 1, 1),))]],
         [[RankOp("dimension", 0, (0,), route=(Visit(10**6, 1, 1),))]],
         [[RankOp("latency", 0, (0,), route=(Visit(0, 1, -1),))]],
+        [[RankOp("real", 1, after=(0, 0.0))]],  # type: ignore[arg-type]
+        [[RankOp("flag", 1), RankOp("flag", 1, after=(0, False))]],
+        [[RankOp("three", 1), RankOp("three", 1, after=(0, 0, 0))]],  # type: ignore[arg-type]
+        [[RankOp("text", 1, after="ab")]],  # type: ignore[arg-type]
+        [[RankOp("list", 1, [0])]],  # type: ignore[arg-type]
+        [[RankOp("set", 1, {0})]],  # type: ignore[arg-type]
+        [[RankOp("nested", 1, ([0],))]],  # type: ignore[arg-type]
+        [[RankOp("none", 1, None)]],  # type: ignore[arg-type]
+        [[RankOp("truth", 1, (False,))]],
+        [[RankOp("plain", 0, (0,), route=((0, 1, 0),))]],  # type: ignore[arg-type]
+        [[RankOp("routes", 0, (0,), route=[Visit(0, 1, 0)])]],  # type: ignore[arg-type]
+        [[RankOp("nan", 0, (0,), route=(Visit(0, float("nan"), 0),))]],  # type: ignore[arg-type]
+        [[RankOp("beside", 1, (0,), beside=1)]],  # type: ignore[arg-type]
+        [[RankOp(7, 1)]],  # type: ignore[arg-type]
+        [["work"]],
+        [RankOp("work", 1)],
+        ["work"],
+        "work",
+        5,
+        None,
     ],
 )
-def test_what_means_nothing_is_refused(programs: list[list[RankOp]]) -> None:
+def test_what_means_nothing_is_refused_with_a_hint(programs: list[list[RankOp]]) -> None:
     with pytest.raises(CosmicError) as caught:
         run_ranks(programs)
     assert caught.value.hint
 
 
-def test_an_unknown_service_order_is_refused() -> None:
-    with pytest.raises(SpecError, match="service order"):
-        run_ranks([[]], policy="fastest")
+@pytest.mark.parametrize("policy", ["fastest", None, 3, ["fifo"]])
+def test_an_unknown_service_order_is_refused(policy: str) -> None:
+    for programs in ([[]], [], [[RankOp("work", 1)]]):
+        with pytest.raises(SpecError, match="service order") as caught:
+            run_ranks(programs, policy=policy)
+        assert caught.value.hint
+
+
+def test_thirteen_days_are_the_limit_of_each_rank_and_of_all_in_a_row() -> None:
+    """2,000 ranks compute for ten minutes each; the sum of all would be 14 days."""
+    assert run_ranks([[RankOp("work", 6 * 10**14)] for _ in range(2000)]).ticks == 6 * 10**14
+    half = RankOp("half", 2**59)
+    with pytest.raises(LimitError, match="the work of rank 1 adds up to more than 13 days"):
+        run_ranks([[half], [half, half, RankOp("more", 1)]])
+    row = [[half], [replace(half, after=(0, 0)), RankOp("more", 1)], [replace(half, after=(1, 1))]]
+    with pytest.raises(LimitError, match="together take more than 13 days"):
+        run_ranks(row)
+
+
+def test_a_run_that_is_cut_in_slices_is_the_same_run(monkeypatch: pytest.MonkeyPatch) -> None:
+    rng = random.Random(3)
+    programs = [random_programs(rng, 4, 8) for _ in range(20)]
+    whole = [run_ranks(own) for own in programs]
+    monkeypatch.setattr(rank_program, "EVENTS_AT_A_TIME", 1)
+    assert [run_ranks(own) for own in programs] == whole
+
+
+def test_progress_counts_events_up_to_all_of_them(monkeypatch: pytest.MonkeyPatch) -> None:
+    """By hand: two ranks, each with two operations and three chunks of one phase."""
+    monkeypatch.setattr(rank_program, "EVENTS_AT_A_TIME", 1)
+    own = [(RankOp("work", 1), RankOp("sum", 1, (0, 1), chunks=3))] * 2
+    every, told = _Lists(own, _Meetings(own)), list[int]()
+    variant = np.zeros(2, dtype=np.int64)
+    replay = rank_program.play(every.every, [every.ticks], variant, times=False, progress=told.append)
+    assert told == sorted(told)
+    assert told[-1] == replay.events == every.every.events == 2 * (2 + 3)
+    assert len(told) > 2
+
+
+def test_ctrl_c_ends_a_long_run_within_a_second() -> None:
+    both, route = (0, 1), (Visit(0, 1, 0), Visit(1, 1, 0))
+    own = [RankOp("sum", 0, both, route=route, chunks=10_000)] * 2_000
+    run_ranks([own[:1], own[:1]])  # compiles
+    sent = list[float]()
+
+    def interrupt() -> None:
+        sent.append(monotonic())
+        os.kill(os.getpid(), signal.SIGINT)
+
+    timer = threading.Timer(1, interrupt)
+    timer.start()
+    with pytest.raises(KeyboardInterrupt):
+        run_ranks([own, own])
+    assert monotonic() - sent[0] < 1
 
 
 def test_no_rank_takes_no_time() -> None:
@@ -217,15 +292,58 @@ def test_collectives_in_one_order_always_end_and_members_end_together(seed: int)
     assert all(len(ends) == 1 for ends in found.values())
 
 
-@given(st.integers(0, 10**6))
-@settings(derandomize=True, deadline=None, max_examples=40)
-def test_numbers_of_ranks_do_not_change_times(seed: int) -> None:
-    rng = random.Random(seed)
-    ranks = rng.randrange(1, 6)
-    programs = random_programs(rng, ranks, rng.randrange(8))
-    number = rng.sample(range(ranks), ranks)
-    moved: list[list[RankOp]] = [[] for _ in range(ranks)]
+def renumbered(programs: list[list[RankOp]], number: list[int]) -> list[list[RankOp]]:
+    """Return the lists with rank r called number[r]."""
+    moved: list[list[RankOp]] = [[] for _ in programs]
     for rank, own in enumerate(programs):
         moved[number[rank]] = [replace(op, members=tuple(number[member] for member in op.members)) for op in own]
-    times, other = run_ranks(programs), run_ranks(moved)
+    return moved
+
+
+def test_two_collectives_that_come_at_one_time_are_served_in_the_order_of_lists_whatever_the_numbers() -> None:
+    """By hand: both come to rank 1 at 5. A, listed first by rank 0, has the port to 15, B then to 22."""
+    one, two = RankOp("A", 10, (0, 1)), RankOp("B", 7, (1, 2))
+    alone = RankOp("self", 0, (2,), route=(Visit(1, 5, 0),))
+    programs = [[one], [RankOp("w", 5), replace(one, beside=True), two], [alone, two]]
+    assert run_ranks(programs).ends == ((15,), (5, 15, 22), (5, 22))
+    assert run_ranks(renumbered(programs, [2, 1, 0])).ends == ((5, 22), (5, 15, 22), (15,))
+
+
+def test_two_collectives_at_one_place_of_their_lists_are_served_by_name() -> None:
+    """By hand, as above, but both stand second and third in the lists of their members."""
+    work = RankOp("work")
+    for names, ends in ((("A", "B"), (15, 22)), (("B", "A"), (22, 12))):
+        one, two = RankOp(names[0], 10, (0, 1)), RankOp(names[1], 7, (1, 2))
+        alone = RankOp("self", 0, (2,), route=(Visit(1, 5, 0),))
+        programs = [[work, work, one], [RankOp("w", 5), replace(one, beside=True), two], [alone, two]]
+        for own, rank in ((programs, 0), (renumbered(programs, [2, 1, 0]), 2)):
+            times = run_ranks(own)
+            assert (times.ends[rank][2], times.ends[2 - rank][1]) == ends
+
+
+def crowded_programs(rng: random.Random, ranks: int) -> list[list[RankOp]]:
+    """Small groups and few ticks, so that many chunks come at once; every collective has a name of its own."""
+    programs: list[list[RankOp]] = [[] for _ in range(ranks)]
+    most = rng.choice((2, 3, 4))
+    for number in range(rng.randrange(3, 14)):
+        members = tuple(sorted(rng.sample(range(ranks), rng.randrange(1, 4))))
+        route = tuple(
+            Visit(rng.randrange(2), rng.randrange(most), rng.randrange(2)) for _ in range(rng.randrange(1, 3))
+        )
+        op = RankOp(f"sum {number}", 0, members, route=route, chunks=rng.randrange(1, 3))
+        for member in members:
+            if rng.random() < 0.4:
+                programs[member].append(RankOp("work", rng.randrange(most)))
+            programs[member].append(replace(op, beside=rng.random() < 0.4))
+    return programs
+
+
+@given(st.integers(0, 10**6))
+@settings(derandomize=True, deadline=None, max_examples=300)
+def test_numbers_of_ranks_do_not_change_times(seed: int) -> None:
+    rng = random.Random(seed)
+    ranks = rng.randrange(3, 7)
+    programs, number = crowded_programs(rng, ranks), rng.sample(range(ranks), ranks)
+    policy = rng.choice(("fifo", "lifo", "smallest_first"))
+    times, other = run_ranks(programs, policy=policy), run_ranks(renumbered(programs, number), policy=policy)
     assert [other.ends[number[rank]] for rank in range(ranks)] == list(times.ends)
