@@ -90,8 +90,12 @@ def read_trace(path: Path | str) -> tuple[Operation, ...]:
         ) from error
 
 
-def read_operations(stream: BinaryIO, name: str) -> tuple[Operation, ...]:
-    """Return the operations of an open trace; errors call it `name`."""
+def read_operations(stream: BinaryIO, name: str, known: dict[bytes, Operation] | None = None) -> tuple[Operation, ...]:
+    """Return the operations of an open trace; errors call it `name`.
+
+    `known` holds the operations of other traces by their bytes, and gets those of this one: equal ones are one object.
+    """
+    known = {} if known is None else known
     operations, offsets = dict[int, Operation](), list[int]()
     offset, dependencies = -1, 0
     for index, (offset, body) in enumerate(wire.messages(stream, name)):
@@ -99,12 +103,12 @@ def read_operations(stream: BinaryIO, name: str) -> tuple[Operation, ...]:
             if index == 0:
                 _check_metadata(body)
                 continue
-            operation = _operation(_node(body))
+            operation = known.get(body) or _operation(_node(body))
             if operation.id in operations:
                 raise WireError(f"two operations have the number {operation.id}", 0)
         except WireError as error:
             raise wire.refused(name, error, offset) from error
-        operations[operation.id] = operation
+        operations[operation.id] = known[body] = operation
         offsets.append(offset)
         dependencies += len(operation.dependencies)
         if len(operations) > MOST_OPERATIONS or dependencies > MOST_DEPENDENCIES:

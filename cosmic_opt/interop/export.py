@@ -18,11 +18,11 @@ from tempfile import mkdtemp
 from cosmic_opt.catalog.bind import BoundInstance
 from cosmic_opt.errors import CosmicError, LimitError, SpecError, Where
 from cosmic_opt.interop.chakra import encode_operation, trace_header
-from cosmic_opt.interop.export_files import machine_of, memory_text, network_text, system_text
+from cosmic_opt.interop.export_files import machine_of, memory_text, network_text, policy_of, system_text
 from cosmic_opt.interop.export_groups import CommunicatorGroups, Placement, extents_of
 from cosmic_opt.interop.export_readme import readme_text
 from cosmic_opt.interop.export_trace import Shapes, differs, filled, stage_operations
-from cosmic_opt.interop.trace_folder import GROUPS_FILE
+from cosmic_opt.interop.trace_folder import GROUPS_FILE, check_size
 from cosmic_opt.psa.parameter_set import DesignBatch
 from cosmic_opt.search.score import analytical_of, simulator_of
 from cosmic_opt.simulation.analytical.inputs import DEFAULTS
@@ -77,6 +77,17 @@ class AstraSimRun:
         """The operations of all NPUs together."""
         return sum(map(len, self.stages)) * (self.placement.npus // len(self.stages))
 
+    @property
+    def distinct(self) -> int:
+        """The operations of all NPUs that differ from each other, counting those of two stages apart."""
+        each = self.placement.npus // len(self.stages)
+        return sum(self._variants(operation, each) for stage in self.stages for operation in stage)
+
+    def _variants(self, operation: Operation, each: int) -> int:
+        if not differs(operation):
+            return 1
+        return each // self.placement.degree(operation.group) if operation.group else each
+
     def rank(self, rank: int) -> tuple[Operation, ...]:
         """Return the operations of one NPU."""
         return tuple(filled(operation, rank, self.groups) for operation in self.stages[self.placement.stage(rank)])
@@ -127,7 +138,7 @@ def astra_sim_run(instance: BoundInstance, design: DesignBatch) -> AstraSimRun:
     return AstraSimRun(
         name=instance.name,
         machine=machine_of(point, instance.dimensions, instance.npu),
-        policy=str(point.get("scheduling_policy", "fifo")),
+        policy=policy_of(point),
         placement=Placement(npus_per_dim, extents_of(point, npus_per_dim)),
         graph=graph,
         shapes=Shapes(instance.workload, job, parallelism, instance.npu, chunks, causal_half),
@@ -158,12 +169,13 @@ def export_astra_sim(run: AstraSimRun, folder: Path, design: Mapping[str, object
     Raises:
         SpecError: the folder has files already, or cannot be written.
         InfeasibleError: ASTRA-sim would not bring the run to an end.
-        LimitError: the traces are too large, for this program or for the disk.
+        LimitError: the traces are too large, for this program to write or to read back, or for the disk.
     """
     where = Where(str(folder))
     try:
         if folder.exists() and (not folder.is_dir() or any(folder.iterdir())):
             raise SpecError("there is something here already", where=where, hint="name a new or an empty folder")
+        check_size(run.placement.npus, run.operations, run.distinct)
         templates = [_encode(stage, run.groups) for stage in run.stages]
         size = _total_bytes(run, templates)
         _refuse_large(size, folder)

@@ -21,6 +21,8 @@ ALGORITHMS = {
     "halving_doubling": "halvingDoubling",
     "double_binary_tree": "doubleBinaryTree",
 }
+POLICIES = ("fifo", "lifo")
+"""The orders of service that both programs have."""
 LEAST_NPUS = 2
 
 
@@ -28,15 +30,16 @@ def machine_of(design: Mapping[str, Value], dimensions: int, npu: Npu) -> Replay
     """Return the machine of a design (a value per column and datum) without its dimensions of one NPU.
 
     Raises:
-        SpecError: one NPU in all, an algorithm or an order of dimensions that ASTRA-sim does not have.
+        SpecError: one NPU in all; an algorithm, an order of dimensions or of service that ASTRA-sim does not have.
     """
     dims = [dim for dim in range(dimensions) if int(design[f"npus_per_dim[{dim}]"]) >= LEAST_NPUS]
     if not dims:
         raise SpecError("ASTRA-sim has no machine of one NPU", hint="export a design of two NPUs or more")
     multidim = str(design["multidim"])
     own = {f"algorithm[{dim}]": str(design[f"algorithm[{dim}]"]) for dim in dims}
-    known = {**dict.fromkeys(own, tuple(ALGORITHMS)), "multidim": tuple(MULTIDIM.values())}
-    for key, name in {**own, "multidim": multidim}.items():
+    known = dict.fromkeys(own, tuple(ALGORITHMS))
+    known |= {"multidim": tuple(MULTIDIM.values()), "scheduling_policy": POLICIES}
+    for key, name in {**own, "multidim": multidim, "scheduling_policy": policy_of(design)}.items():
         if name not in known[key]:
             hint = f"export a design with one of {', '.join(known[key])}"
             raise SpecError(f"ASTRA-sim has no {name!r}", where=Where(key=key), hint=hint)
@@ -53,6 +56,11 @@ def machine_of(design: Mapping[str, Value], dimensions: int, npu: Npu) -> Replay
         memory_gb_per_s=npu.memory_bytes_per_s / 1e9,
         peak_tflops=npu.peak_flop_per_s / 1e12,
     )
+
+
+def policy_of(design: Mapping[str, Value]) -> str:
+    """Return the order of service of a design, fifo where it does not say."""
+    return str(design.get("scheduling_policy", POLICIES[0]))
 
 
 def network_text(machine: ReplayMachine) -> str:

@@ -22,8 +22,9 @@ from cosmic_opt.simulation.replay.trace import WORKLOAD_READERS, Operation, Trac
 
 TRACE_NAME = re.compile(r".*\.(\d{1,7})\.et")
 MOST_TRACES = 2**16
-MOST_OPERATIONS = 2**21
-"""Of all traces together; more are refused while reading."""
+MOST_OPERATIONS = 2**28
+MOST_DISTINCT = 2**22
+"""Of all traces together, and those that differ from each other; more are refused while reading."""
 MOST_GROUP_BYTES = 2**26
 GROUPS_FILE = "comm_groups.json"
 
@@ -72,7 +73,7 @@ def _archive(archive: tarfile.TarFile, path: Path) -> Iterator[File]:
 
 def _workload(files: Iterator[File], place: str) -> TraceWorkload:
     ranks, documents = dict[int, tuple[Operation, ...]](), dict[str, bytes]()
-    total = 0
+    known, total = dict[bytes, Operation](), 0
     for name, stream in files:
         match = TRACE_NAME.fullmatch(name)
         if name.endswith(".json"):
@@ -81,11 +82,9 @@ def _workload(files: Iterator[File], place: str) -> TraceWorkload:
             rank = int(match.group(1))
             if rank in ranks:
                 raise SpecError(f"a second trace of NPU {rank}", where=Where(file=name), hint="give one per NPU")
-            ranks[rank] = read_operations(cast(BinaryIO, stream), name)
+            ranks[rank] = read_operations(cast(BinaryIO, stream), name, known)
             total += len(ranks[rank])
-            if total > MOST_OPERATIONS or len(ranks) > MOST_TRACES:
-                hint = f"at most {MOST_OPERATIONS:,} operations and {MOST_TRACES:,} traces"
-                raise LimitError("the workload is too large", where=Where(file=place), hint=hint)
+            check_size(len(ranks), total, len(known), Where(file=place))
     if not ranks or set(ranks) != set(range(len(ranks))):
         raise SpecError(
             f"there are {len(ranks)} traces, which are not NAME.0.et to NAME.{max(len(ranks) - 1, 0)}.et",
@@ -96,6 +95,20 @@ def _workload(files: Iterator[File], place: str) -> TraceWorkload:
     for name, data in documents.items():
         groups.update(communicator_groups(data, name, len(ranks)))
     return TraceWorkload(tuple(ranks[rank] for rank in range(len(ranks))), groups)
+
+
+def check_size(traces: int, operations: int, distinct: int, where: Where | None = None) -> None:
+    """Refuse a workload that is too large to be held, be it read or exported.
+
+    Raises:
+        LimitError: says how large it may be.
+    """
+    if traces > MOST_TRACES or operations > MOST_OPERATIONS or distinct > MOST_DISTINCT:
+        raise LimitError(
+            f"the workload is too large: {traces:,} traces, {operations:,} operations, {distinct:,} different ones",
+            where=where,
+            hint=f"at most {MOST_TRACES:,} traces, {MOST_OPERATIONS:,} operations, {MOST_DISTINCT:,} different ones",
+        )
 
 
 def _bounded(stream: IO[bytes], name: str) -> bytes:

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from cosmic_opt.errors import InfeasibleError, LimitError, SpecError
-from cosmic_opt.interop import chakra, export, export_trace
+from cosmic_opt.interop import chakra, export, export_trace, trace_folder
 from cosmic_opt.interop.export import Exported, astra_sim_run, export_astra_sim
 from cosmic_opt.interop.export_files import machine_of
 from cosmic_opt.interop.export_readme import COMMAND
@@ -193,7 +193,10 @@ def test_a_file_in_the_way_is_refused(tmp_path: Path) -> None:
         export_astra_sim(made, tmp_path / "small.yaml", {})
 
 
-@pytest.mark.parametrize(("key", "value"), [("multidim", "themis"), ("algorithm[1]", "in_network")])
+@pytest.mark.parametrize(
+    ("key", "value"),
+    [("multidim", "themis"), ("algorithm[1]", "in_network"), ("scheduling_policy", "smallest_first")],
+)
 def test_what_astra_sim_does_not_have_is_named(tmp_path: Path, key: str, value: str) -> None:
     made = problem(tmp_path)
     instance = made.instance
@@ -226,6 +229,40 @@ def test_too_large_an_export_is_refused_before_writing(tmp_path: Path, monkeypat
         write(tmp_path, **WHOLE)
     assert "--set layers" in str(caught.value.hint)
     assert not (tmp_path / "run").exists()
+
+
+@pytest.mark.parametrize("design", DESIGNS, ids=str)
+def test_the_operations_that_differ_are_counted_without_filling_any_in(tmp_path: Path, design: Design) -> None:
+    """Stages of one pipeline may share some, which are counted apart."""
+    made = run_of(tmp_path, **design)
+    different = len({operation for rank in range(16) for operation in made.rank(rank)})
+    assert different <= made.distinct <= different * int(design.get("pp", 1))
+
+
+@pytest.mark.parametrize("limit", ["MOST_TRACES", "MOST_OPERATIONS", "MOST_DISTINCT"])
+@pytest.mark.parametrize("design", DESIGNS[:3], ids=str)
+def test_what_the_reader_refuses_is_not_exported(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, limit: str, design: Design
+) -> None:
+    made = run_of(tmp_path, **design)
+    size = {"MOST_TRACES": 16, "MOST_OPERATIONS": made.operations, "MOST_DISTINCT": made.distinct}[limit]
+    monkeypatch.setattr(trace_folder, limit, size)
+    export_astra_sim(made, tmp_path / "run", {})
+    read_back(tmp_path / "run")
+    monkeypatch.setattr(trace_folder, limit, size - 1)
+    with pytest.raises(LimitError, match="too large") as caught:
+        export_astra_sim(made, tmp_path / "again", {})
+    assert f"{size - 1:,}" in str(caught.value.hint)
+    assert not (tmp_path / "again").exists()
+    monkeypatch.setattr(trace_folder, limit, size // 2)
+    with pytest.raises(LimitError, match="too large"):
+        read_back(tmp_path / "run")
+
+
+def test_equal_operations_of_all_npus_are_one_object_when_read(tmp_path: Path) -> None:
+    write(tmp_path, **WHOLE)
+    workload, _ = read_back(tmp_path / "run")
+    assert all(rank[0] is workload.ranks[0][0] for rank in workload.ranks)
 
 
 def test_too_long_a_trace_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
