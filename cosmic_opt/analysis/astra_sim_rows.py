@@ -27,11 +27,14 @@ COLLECTIVE_NAMES = {
     "AllToAll": "all_to_all",
 }
 MULTIDIM_NAMES = {"baseline": "baseline", "localBWAware": "blueconnect"}
+SCHEDULING_NAMES = ("LIFO", "FIFO", "EXPLICIT")
 PROFILES = {"unaware": "astra_sim", "aware": "astra_sim_aware"}
 TRACE_FORMAT = "chakra"
 ARCHIVES = ("", ".tar.xz", ".tar.gz", ".tar")
 KEPT_WORKLOADS = 2
 """Workloads in memory at a time; rows of one workload stand together."""
+MOST_REPLAYED = 2**21
+"""Operations of all NPUs of a workload that is replayed, a minute or so."""
 
 
 def predict_collective(record: Row, measured: float | None) -> Prediction:
@@ -42,12 +45,17 @@ def predict_collective(record: Row, measured: float | None) -> Prediction:
     except (InfeasibleError, LimitError) as error:
         return None, error.message
     except SpecError as error:
-        return None, f"the row cannot be read: {error.message}"
+        return None, _unread(error)
     if "time_ns" not in record:
         return timing.time_ns, "the row has no 'time_ns'"
     if measured is None:
         return None, f"ASTRA-sim gave no time: {_crash(record)}"
     return timing.time_ns, _first_npu_note(record, timing)
+
+
+def _unread(error: SpecError) -> str:
+    hint = f" ({error.hint})" if error.hint else ""
+    return f"the row cannot be read: {error.message}{hint}"
 
 
 def _run(case: AstraCase, profile: str) -> AstraTiming:
@@ -81,11 +89,14 @@ def predict_workload(record: Row, measured: float | None, traces: Traces | None)
         return None, "the row needs the traces of its workload: give --traces"
     try:
         workload = traces(str(_get(record, "workload")))
-        result = replay(workload, replay_machine(record))
+        machine = replay_machine(record)
+        if workload.operations > MOST_REPLAYED:
+            return None, f"{workload.operations:,} operations are too many to replay: at most {MOST_REPLAYED:,}"
+        result = replay(workload, machine)
     except (InfeasibleError, LimitError) as error:
         return None, error.message
     except SpecError as error:
-        return None, f"the row cannot be read: {error.message}"
+        return None, _unread(error)
     return result.time_ns, _difference(record, result)
 
 
@@ -129,6 +140,7 @@ def replay_machine(record: Row) -> ReplayMachine:
     Raises:
         SpecError: a key is missing (the message names it), or a value means nothing.
     """
+    _check_scheduling(record)
     algorithms = _list(record, "algorithm_per_dim")
     return ReplayMachine(
         topologies=tuple(_translate("topology", name, TOPOLOGY_NAMES) for name in _list(record, "topology")),
@@ -152,6 +164,7 @@ def astra_case(record: Row) -> AstraCase:
     Raises:
         SpecError: a key is missing (the message names it), or a value means nothing.
     """
+    _check_scheduling(record)
     flags = record.get("involved_dims")
     return AstraCase(
         topologies=tuple(_translate("topology", name, TOPOLOGY_NAMES) for name in _list(record, "topology")),
@@ -169,6 +182,12 @@ def astra_case(record: Row) -> AstraCase:
         involved_dims=None if flags is None else _list(record, "involved_dims"),
         groups=_groups(record),
     )
+
+
+def _check_scheduling(record: Row) -> None:
+    """Refuse an order that ASTRA-sim does not have; those that it has do not change these times."""
+    if "scheduling" in record and record["scheduling"] not in SCHEDULING_NAMES:
+        raise SpecError(f"'scheduling' is {record['scheduling']!r}", hint=f"known: {', '.join(SCHEDULING_NAMES)}")
 
 
 def _get(record: Row, key: str) -> Any:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+from collections import Counter
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -19,6 +20,8 @@ if TYPE_CHECKING:
 
 PAGE = (".html",)
 HTML = Where("--html")
+SHOWN = 3
+"""Reasons that the error names when no row is predicted."""
 
 
 def validation(
@@ -59,8 +62,15 @@ def validation(
     output.result("validation", validation_keys(report), validation_text(report))
     if report.summary.predicted:
         return DONE
-    print(f"error: 0 of {report.summary.rows:,} rows are predicted\n  hint: 'note' of a row says why", file=sys.stderr)
+    print(f"error: 0 of {report.summary.rows:,} rows are predicted\n  hint: {_reasons(report)}", file=sys.stderr)
     return BAD_INPUT
+
+
+def _reasons(report: ValidationReport) -> str:
+    """Return the most frequent reasons why rows are not predicted, as the rows' notes say."""
+    found = Counter(row.note or "no reason given" for row in report.rows)
+    shown = [f"{note} ({times:,} rows)" if times > 1 else note for note, times in found.most_common(SHOWN)]
+    return "; ".join(shown) + (f"; {len(found) - SHOWN:,} reasons more" if len(found) > SHOWN else "")
 
 
 def _write_page(path: Path, report: ValidationReport, output: Output) -> None:

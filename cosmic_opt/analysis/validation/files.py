@@ -213,8 +213,10 @@ def _joined(*notes: str | None) -> str | None:
 
 
 def _id(record: Row, index: int) -> str:
-    """Return the id of a row; a logged run without one is named by its file."""
-    return str(record.get("id", f"{record['file']}/{index}" if "file" in record else f"row {index}"))
+    """Return the id of a row; one without is named by its place, a logged run by its file, too."""
+    if record.get("id") is not None:
+        return str(record["id"])
+    return f"{record['file']}/{index}" if "file" in record else f"row {index}"
 
 
 def _error(predicted: float | None, measured: float | None) -> float | None:
@@ -237,7 +239,7 @@ def _facts(record: Row, outcome: Outcome) -> Facts:
 def _row(record: object, index: int, predict: Predict) -> ValidationRow:
     if not isinstance(record, dict):
         return ValidationRow(f"row {index}", None, None, None, "the row is not an object")
-    name, measured = str(record.get("id", f"row {index}")), measured_of(record)
+    name, measured = _id(record, index), measured_of(record)
     try:
         predicted, note = predict(record, measured)
     except (ArithmeticError, ValueError) as failure:

@@ -85,6 +85,48 @@ def test_a_file_of_which_nothing_is_predicted_is_an_error_and_still_listed(tmp_p
         assert "neither" in done.out
 
 
+def golden_cases(count: int, **changed: object) -> list[dict[str, object]]:
+    return [{**case, **changed} for case in json.loads(GOLDEN.read_text())["cases"][:count]]
+
+
+def test_when_nothing_is_predicted_the_error_itself_says_why(tmp_path: Path) -> None:
+    file = write(tmp_path, {"cases": [*golden_cases(2, scheduling="FOO"), {"id": "c"}]})
+    for more in ((), ("--json",), ("--quiet",)):
+        done = run("validation", "--rows", file, *more)
+        assert (done.code, done.err.count("hint:")) == (2, 1)
+        assert "'scheduling' is 'FOO' (known: LIFO, FIFO, EXPLICIT) (2 rows); " in done.err
+    many = write(tmp_path, {"cases": [{**case, "scheduling": n} for n, case in enumerate(golden_cases(5))]})
+    assert "2 reasons more" in run("validation", "--rows", many).err
+
+
+@pytest.mark.parametrize("scheduling", ["FOO", "lifo", None, 3, float("nan"), [], "SMALLEST_FIRST"])
+def test_a_row_under_an_order_of_service_that_astra_sim_lacks_is_refused(tmp_path: Path, scheduling: object) -> None:
+    workloads = json.loads(WORKLOADS.read_text())
+    traces = ("--traces", str(GOLDEN.with_name("traces")))
+    for cases in (golden_cases(1), workloads["cases"][:1]):
+        data = {"cases": [{**case, "scheduling": scheduling} for case in cases]}
+        done = run("validation", "--rows", write(tmp_path, {**workloads, **data}), *traces, "--json")
+        (row,) = done.keys["rows"]
+        assert (done.code, row["predicted"]) == (2, None)
+        assert "'scheduling' is" in row["note"]
+
+
+def test_a_row_without_an_id_is_named_by_its_place(tmp_path: Path) -> None:
+    cases = golden_cases(3)
+    del cases[0]["id"]
+    cases[1]["id"] = None
+    keys = run("validation", "--rows", write(tmp_path, {"cases": cases}), "--json").keys
+    assert [row["id"] for row in keys["rows"]] == ["row 0", "row 1", cases[2]["id"]]
+    keys = run("validation", "--rows", write(tmp_path, {"rows": [{"id": None, "value": 3}]}), "--json").keys
+    assert [row["id"] for row in keys["rows"]] == ["row 0"]
+
+
+def test_a_workload_of_too_many_operations_is_not_replayed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("cosmic_opt.analysis.astra_sim_rows.MOST_REPLAYED", 1)
+    done = run("validation", "--rows", str(WORKLOADS), "--traces", str(GOLDEN.with_name("traces")))
+    assert (done.code, "too many to replay: at most 1" in done.err) == (2, True)
+
+
 def test_traces_must_be_a_folder(tmp_path: Path) -> None:
     done = run("validation", "--rows", str(WORKLOADS), "--traces", str(tmp_path / "nowhere"))
     assert done.code == 2
