@@ -8,7 +8,7 @@ from functools import cached_property
 
 from cosmic_opt.catalog.calibrated import Calibrated, calibrated_of
 from cosmic_opt.catalog.columns import FROM_DIMENSION, BoundColumns, bind_columns
-from cosmic_opt.catalog.data import JOB, SYSTEM, WORKLOAD, job_data, read_datum, read_setting
+from cosmic_opt.catalog.data import DEFAULTS, JOB, SYSTEM, WORKLOAD, job_data, read_datum, read_setting
 from cosmic_opt.catalog.edits import Edits
 from cosmic_opt.catalog.instance_file import InstanceSpec
 from cosmic_opt.catalog.job_kinds import INFERENCE, SIMULATED
@@ -159,6 +159,9 @@ class _Binding:
                 raise entry.fail("expected a number, with a unit, or a name")
             self.data |= read_datum(self.spec.kind, name, entry.value, entry.where)
         self.data |= {**self.spec.software, **changes}
+        if not self.spec.software:
+            parameters = self.spec.model.parameters
+            self.data |= {name: value for name, value in DEFAULTS.items() if name not in {*self.data, *parameters}}
         if self.spec.kind is not INFERENCE and "global_batch" not in self.data:
             raise SpecError("the job gives no global_batch", where=self.spec.where, hint="job: {global_batch: 2048}")
         return workload

@@ -81,6 +81,8 @@ SYSTEM: Mapping[str, Datum] = {
     "price_rule": Datum(choices=tuple(SWITCH_LINKS), why="how a switch port is priced"),
     "in_network_reduction": Datum(low=0, high=1, why="whether switches add and copy messages (SHARP)"),
 }
+DEFAULTS: Mapping[str, Value] = {"in_network_reduction": 0}
+"""Data that an instance without a stack or an engine has in any case, so that rules may name them."""
 LATENCY = Datum(Unit.TIME, low=0, high=10**15, why="latency of one hop of a dimension")
 KNOBS: Mapping[str, Datum] = {
     **{name: Datum(high=10**9) for name in ("dp", "tp", "pp", "sp", "cp", "ep", "chunks", "npus_per_dim")},

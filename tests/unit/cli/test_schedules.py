@@ -25,6 +25,18 @@ def test_a_dimension_without_a_switch_reduces_nothing() -> None:
     assert without == 3 * 4 * 3 * 4 * 4 * 4 * 4
 
 
+def test_an_instance_that_says_nothing_of_its_switches_has_none_that_reduce(tmp_path: Path) -> None:
+    shipped = Path(__file__).parents[3] / "instances" / "cosmic" / "gpt3-175b-system2-schedules.yaml"
+    lines = shipped.read_text(encoding="utf-8").splitlines()
+    own = tmp_path / "plain.yaml"
+    own.write_text("\n".join(line for line in lines if "in_network_reduction" not in line), encoding="utf-8")
+    assert run("count", str(own), "--json").keys["value"] == 3 * 4 * 3 * 4 * 4 * 4 * 4
+    assert run("count", str(own), "--set", "in_network_reduction=1", "--json").keys["value"] == 3 * 4 * 3 * 4**3 * 5
+    assert run("count", "cosmic/gpt3-175b-system2", "--require", "in_network_reduction == 0").code == 0
+    assert run("count", "cosmic/gpt3-175b-system2", "--require", "in_network_reduction == 1").code == 3
+    assert run("count", "llama3-8b/h100-8", "--require", "in_network_reduction == 0").code == 2
+
+
 def test_without_switches_that_reduce_the_rest_is_solved() -> None:
     best = run("solve", SCHEDULES, *FOUR, "--set", "in_network_reduction=0", "--json").keys
     assert (best["status"], best["feasible_designs"]) == ("optimal", 3 * 4**4)
