@@ -156,8 +156,8 @@ def policy_code(name: str) -> int:
         SpecError: unknown.
     """
     names = (*POLICIES, PLANNED)
-    if name not in names:
-        raise SpecError(f"unknown service order {name!r}", hint=nearest(str(name), POLICIES))
+    if not isinstance(name, str) or name not in names:
+        raise SpecError(f"unknown service order {name!r:.60}", hint=nearest(str(name), POLICIES))
     return names.index(name)
 
 

@@ -173,7 +173,7 @@ def _check(every: RankProgram, variants: Sequence[Sequence[int]]) -> None:
     if every.events > MOST_EVENTS:
         raise LimitError(f"{every.events:,} events are more than {MOST_EVENTS:,}", hint=SMALLER)
     if max(max(row, default=0) for row in variants) > MAX_TICKS:
-        raise LimitError("an operation takes more than 13 days", hint="a smaller slowdown")
+        raise LimitError("an operation takes more than 13 days", hint="less work, or a smaller slowdown")
     state = every.ranks * (every.streams * (9 * every.most + 7) + 4 * every.dimensions) + 18 * every.gangs
     if 8 * state > MOST_BYTES:
         raise LimitError(f"{8 * state / 1e9:,.1f} GB are needed to play every rank", hint=SMALLER)

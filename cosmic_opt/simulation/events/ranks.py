@@ -19,7 +19,7 @@ import numpy as np
 
 from cosmic_opt.errors import LimitError, SpecError
 from cosmic_opt.simulation.events.chunking import check_played
-from cosmic_opt.simulation.events.program import Call, Op, Program, Route, Stream, Visit, policy_code
+from cosmic_opt.simulation.events.program import MAX_TICKS, Call, Op, Program, Route, Stream, Visit, policy_code
 from cosmic_opt.simulation.events.rank_program import RankProgram, RankReplay, play
 
 MOST_OPERATIONS = 2_000_000
@@ -75,7 +75,8 @@ def run_ranks(programs: Sequence[Sequence[RankOp]], *, policy: str = "fifo") -> 
 
     Args:
         programs: The operations of each rank.
-        policy: Which of the chunks that could start a port serves first, of `program.POLICIES`.
+        policy: Which of the chunks that could start a port serves first, of `program.POLICIES`; or `planned`, by the
+            `place` of its visit.
 
     Raises:
         SpecError: what is no list of operations, an operation that means nothing, members that disagree, or ranks that
@@ -99,20 +100,20 @@ def run_ranks(programs: Sequence[Sequence[RankOp]], *, policy: str = "fifo") -> 
     return RankTimes(*(tuple(tuple(times[op] for op in own) for own in lists.places) for times in (starts, ends)))
 
 
-_DEADLOCK = "give every member of a collective that collective, in one order for all"
+_DEADLOCK = "give every member of a collective that collective, in one order for all, and wait for nothing that waits"
 
 
 def _held(programs: Sequence[Sequence[RankOp]]) -> list[tuple[RankOp, ...]]:
     """Return the operations of each rank; refuse what is no list of lists of operations."""
     hint = "a list of RankOp for each rank"
     if not isinstance(programs, Sequence):
-        raise SpecError(f"the programs are {programs!r:.60}", hint=hint)
+        raise SpecError(f"the programs are {_shown(programs)}", hint=hint)
     for rank, own in enumerate(programs):
         if not isinstance(own, Sequence):
-            raise SpecError(f"rank {rank} runs {own!r:.60}", hint=hint)
+            raise SpecError(f"rank {rank} runs {_shown(own)}", hint=hint)
         for place, op in enumerate(own):
             if not isinstance(op, RankOp):
-                raise SpecError(f"rank {rank}, operation {place} is {op!r:.60}", hint=hint)
+                raise SpecError(f"rank {rank}, operation {place} is {_shown(op)}", hint=hint)
     return [tuple(own) for own in programs]
 
 
@@ -167,14 +168,14 @@ class _Meetings:
                 op = programs[rank][place]
                 if op is not first and _what(op) != _what(first):
                     raise SpecError(
-                        f"ranks {_listed(members)} meet in different collectives: {first.name!r} of rank {where[0][0]},"
-                        f" {op.name!r} of rank {rank}",
+                        f"ranks {_listed(members)} meet in different collectives: {_shown(first.name)} of rank"
+                        f" {where[0][0]}, {_shown(op.name)} of rank {rank}",
                         hint="all members run the same collectives, in the same order and of the same ticks",
                     )
 
     def _group(self, rank: int, op: RankOp, ranks: int) -> int:
         """Return the number of an operation's members; refuse those that are no ranks, or without the rank itself."""
-        where = f"rank {rank}, {op.name!r}: members {_listed(op.members)}"
+        where = f"rank {rank}, {_shown(op.name)}: members {_listed(op.members)}"
         found = self._seen.get(id(op.members))
         if found is None:
             if set(map(type, op.members)) != {int} or min(op.members) < 0 or max(op.members) >= ranks:
@@ -199,26 +200,26 @@ _FIELDS = (
 
 def _check(rank: int, op: RankOp, programs: Sequence[tuple[RankOp, ...]]) -> None:
     """Refuse an operation that means nothing."""
-    where = f"rank {rank}, {op.name!r:.60}"
+    where = f"rank {rank}, {_shown(op.name)}"
     for name, kind, hint in _FIELDS:
         if type(getattr(op, name)) is not kind:
-            raise SpecError(f"{where} has {name} {getattr(op, name)!r:.60}", hint=hint)
+            raise SpecError(f"{where} has {name} {_shown(getattr(op, name))}", hint=hint)
     if type(op.ticks) is not int or op.ticks < 0:
-        raise SpecError(f"{where} takes {op.ticks!r:.60} ticks", hint="a whole number, not negative")
-    if type(op.chunks) is not int or op.chunks < 1:
-        raise SpecError(f"{where} has {op.chunks!r:.60} chunks", hint="a whole number of at least 1")
+        raise SpecError(f"{where} takes {_shown(op.ticks)} ticks", hint="a whole number, not negative")
+    if type(op.chunks) is not int or not 1 <= op.chunks <= MAX_TICKS:
+        raise SpecError(f"{where} has {_shown(op.chunks)} chunks", hint="a whole number of at least 1")
     if not op.members and (op.beside or op.route or op.chunks != 1):
         raise SpecError(f"{where} is work, which has no chunks and blocks", hint="give it members")
     check_played(op.chunks)
     if op.route and op.ticks:
         raise SpecError(f"{where} has ticks and a route", hint="give the ticks of each phase")
     for visit in op.route:
-        if not isinstance(visit, Visit) or not all(type(value) is int and value >= 0 for value in visit):
-            raise SpecError(f"{where} visits {visit!r:.60}", hint="a Visit of whole numbers, not negative")
+        if not isinstance(visit, Visit) or not all(type(value) is int and 0 <= value <= MAX_TICKS for value in visit):
+            raise SpecError(f"{where} visits {_shown(visit)}", hint="a Visit of whole numbers from 0 to 2^60")
         if visit.dim >= MOST_DIMENSIONS:
             raise SpecError(f"{where} visits dimension {visit.dim}", hint=f"dimensions 0 to {MOST_DIMENSIONS - 1}")
     if op.after is not None and not _is_place(op.after, programs):
-        raise SpecError(f"{where} waits for operation {op.after!r:.60}", hint="(rank, position) of an operation")
+        raise SpecError(f"{where} waits for operation {_shown(op.after)}", hint="(rank, position) of an operation")
 
 
 def _is_place(after: object, programs: Sequence[tuple[RankOp, ...]]) -> bool:
@@ -328,9 +329,17 @@ def _stuck(programs: Sequence[tuple[RankOp, ...]], meetings: _Meetings, lists: _
             where = meetings.where[meetings.number[rank, stuck[0]]]
             come = {other for other, place in where if starts[lists.places[other][place]] >= 0}
             cause = f"for ranks {_listed([member for member in op.members if member not in come])}"
-        texts.append(f"rank {rank} at {op.name!r} {cause}")
+        texts.append(f"rank {rank} at {_shown(op.name)} {cause}")
     return "; ".join(texts) + (f"; {more} more" if more else "")
 
 
+def _shown(value: object) -> str:
+    """Return what a value is, for an error."""
+    try:
+        return f"{value!r:.60}"
+    except ValueError:
+        return "a number of thousands of digits"
+
+
 def _listed(ranks: Sequence[int]) -> str:
-    return ", ".join(map(str, ranks[:8])) + (", ..." if len(ranks) > 8 else "")
+    return ", ".join(map(_shown, ranks[:8])) + (", ..." if len(ranks) > 8 else "")

@@ -178,6 +178,12 @@ def test_a_rendezvous_that_never_completes_names_ranks_and_operations() -> None:
         [[RankOp("nan", 0, (0,), route=(Visit(0, float("nan"), 0),))]],  # type: ignore[arg-type]
         [[RankOp("beside", 1, (0,), beside=1)]],  # type: ignore[arg-type]
         [[RankOp(7, 1)]],  # type: ignore[arg-type]
+        [[RankOp("place", 0, (0,), route=(Visit(0, 1, 0, 2**70),))]],
+        [[RankOp("digits", 10**5000)]],
+        [[RankOp("digits", 1, (10**5000,))]],
+        [[RankOp("digits", 1, (0,), chunks=10**5000)]],
+        [[RankOp("digits", 1, after=(0, 10**5000))]],
+        [[RankOp("digits", 0, (0,), route=(Visit(0, 10**5000, 0),))]],
         [["work"]],
         [RankOp("work", 1)],
         ["work"],
@@ -192,7 +198,15 @@ def test_what_means_nothing_is_refused_with_a_hint(programs: list[list[RankOp]])
     assert caught.value.hint
 
 
-@pytest.mark.parametrize("policy", ["fastest", None, 3, ["fifo"]])
+def test_a_planned_order_is_that_of_the_places_of_visits() -> None:
+    """By hand: both chunks are there at 0; the one of the later list, of place 0, is served first."""
+    for places, ends in (((0, 1), (4, 7)), ((1, 0), (7, 3))):
+        one, two = (Visit(0, 4, 0, places[0]),), (Visit(0, 3, 0, places[1]),)
+        own = [RankOp("beside", 0, (0,), beside=True, route=one), RankOp("blocking", 0, (0,), route=two)]
+        assert run_ranks([own], policy="planned").ends == (ends,)
+
+
+@pytest.mark.parametrize("policy", ["fastest", None, 3, ["fifo"], np.array(["fifo", "lifo"])])
 def test_an_unknown_service_order_is_refused(policy: str) -> None:
     for programs in ([[]], [], [[RankOp("work", 1)]]):
         with pytest.raises(SpecError, match="service order") as caught:
