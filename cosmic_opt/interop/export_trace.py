@@ -13,7 +13,7 @@ from fractions import Fraction
 from math import ceil
 
 from cosmic_opt.errors import LimitError
-from cosmic_opt.interop.chakra import MOST_OPERATIONS
+from cosmic_opt.interop.chakra import MOST_OPERATIONS, MOST_PER_OPERATION
 from cosmic_opt.interop.export_groups import CommunicatorGroups, Placement
 from cosmic_opt.simulation.replay.trace import Kind, Operation
 from cosmic_opt.system.npu import Npu
@@ -200,11 +200,11 @@ class _Stage:
 
     def _add(self, operation: Operation, needs: tuple[int, ...]) -> int:
         number = len(self.operations) + 1
+        hint = "export fewer layers or micro-batches: --set layers=4, --set global_batch=..."
         if number > MOST_OPERATIONS:
-            raise LimitError(
-                f"a trace has more than {MOST_OPERATIONS:,} operations",
-                hint="export fewer layers or micro-batches: --set layers=4, --set global_batch=...",
-            )
+            raise LimitError(f"a trace has more than {MOST_OPERATIONS:,} operations", hint=hint)
+        if len(needs) > MOST_PER_OPERATION:
+            raise LimitError(f"an operation waits for more than {MOST_PER_OPERATION:,} others", hint=hint)
         self.operations.append(replace(operation, id=number, dependencies=needs))
         return number
 
@@ -213,7 +213,7 @@ def stage_operations(graph: TrainingGraph, stage: int, shapes: Shapes, placement
     """Return the template of a stage: groups are roles, peers are offsets in stages.
 
     Raises:
-        LimitError: it has more operations than a trace that is read.
+        LimitError: it has more operations than a trace that is read, or one of them waits for more.
     """
     return _Stage(graph, graph.stages[stage], shapes, placement).run()
 

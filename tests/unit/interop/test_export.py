@@ -271,6 +271,20 @@ def test_too_long_a_trace_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyP
         write(tmp_path, **WHOLE)
 
 
+def test_an_operation_that_waits_for_more_than_is_read_is_refused(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The optimizer waits for a reduction of each of six buckets, and for the last pass."""
+    design: Design = {"dp": 16, "tp": 1}
+    monkeypatch.setattr(chakra, "MOST_PER_OPERATION", 7)
+    monkeypatch.setattr(export_trace, "MOST_PER_OPERATION", 7)
+    write(tmp_path, **design)
+    read_back(tmp_path / "run")
+    monkeypatch.setattr(export_trace, "MOST_PER_OPERATION", 6)
+    with pytest.raises(LimitError, match="waits for more than 6 others"):
+        run_of(tmp_path, **design).stages  # noqa: B018 - made when asked for
+
+
 def test_a_million_npus_are_refused(tmp_path: Path) -> None:
     shape = {"npus_per_dim[0]": 1024, "npus_per_dim[1]": 1024}
     huge = problem(tmp_path).set(npus=2**20, global_batch=2**20).fix(dp=2**20, tp=1, **shape)
