@@ -125,6 +125,11 @@ def resident_sequences(setup: Served, designs: ServingDesigns, tokens: ArrayLike
     return np.asarray(fit * designs.ep)
 
 
+def whole_sequences(setup: Served, designs: ServingDesigns, tokens: ArrayLike) -> FloatArray:
+    """Return how many sequences of `tokens` tokens each one replica's cache holds, each whole in one group's cache."""
+    return np.asarray(designs.ep * np.floor(resident_sequences(setup, designs, tokens) / designs.ep))
+
+
 def held_tokens(setup: Served, requests: Requests) -> float:
     """Return the tokens of cache the engine counts for a sequence when it decides whether another one fits."""
     return requests.prompt + setup.engine.memory.output_share * requests.output

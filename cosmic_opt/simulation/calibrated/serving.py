@@ -9,7 +9,7 @@ import numpy as np
 from cosmic_opt.simulation.calibrated.decode import decode_terms
 from cosmic_opt.simulation.calibrated.prefill import prefill_terms
 from cosmic_opt.simulation.calibrated.serving_job import FloatArray, ServingDesigns, ServingSetup, Terms
-from cosmic_opt.workloads.kv_cache import held_tokens, resident_sequences
+from cosmic_opt.workloads.kv_cache import held_tokens, whole_sequences
 from cosmic_opt.workloads.requests import Requests
 
 
@@ -75,7 +75,7 @@ class SteadyState:
 
 def admitted(setup: ServingSetup, designs: ServingDesigns, requests: Requests) -> FloatArray:
     """Return the most sequences one replica holds at once: what the cache and the engine's own limit allow."""
-    fit = np.floor(resident_sequences(setup, designs, held_tokens(setup, requests)))
+    fit = whole_sequences(setup, designs, held_tokens(setup, requests))
     return np.minimum(fit, setup.engine.memory.most_sequences * designs.ep)
 
 

@@ -15,8 +15,8 @@ from cosmic_opt.simulation.calibrated.serving_job import FloatArray, ServingDesi
 from cosmic_opt.workloads.kv_cache import (
     cache_capacity_bytes,
     held_tokens,
-    resident_sequences,
     weight_bytes,
+    whole_sequences,
 )
 from cosmic_opt.workloads.requests import Requests
 from cosmic_opt.workloads.stack import Accuracy
@@ -175,7 +175,7 @@ def _extrapolates(
         found.append(f"contexts longer than {accuracy.most_tokens:,} tokens")
     if np.any(weight_bytes(setup, designs) > setup.memory_bytes):
         found.append("the weights exceed the device's memory")
-    elif np.any(resident_sequences(setup, designs, held_tokens(setup, requests)) < designs.batch):
+    elif np.any(whole_sequences(setup, designs, held_tokens(setup, requests)) < designs.batch):
         found.append("the batch does not fit in the cache: it runs in waves")
     if np.any(cache_capacity_bytes(setup, designs) <= 0):
         found.append("the engine's share of the memory leaves nothing for the cache")

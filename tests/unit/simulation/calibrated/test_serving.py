@@ -25,6 +25,7 @@ from cosmic_opt.simulation.calibrated.serving import (
     waves,
 )
 from cosmic_opt.simulation.calibrated.serving_job import ServingDesigns, ServingSetup
+from cosmic_opt.workloads.kv_cache import held_tokens, resident_sequences
 from cosmic_opt.workloads.requests import CHAT, QUESTION_ANSWERING, Requests
 from tests.unit.simulation.calibrated.servers import LATENT, LLAMA_8B, LLAMA_70B, MIXTRAL, server
 
@@ -188,6 +189,24 @@ def test_a_saturated_server_holds_the_largest_batch_that_is_admitted() -> None:
 
 def test_an_engine_serves_no_more_sequences_than_its_own_limit() -> None:
     assert admitted(server(gpu="b200"), ServingDesigns.of(tp=8), Requests(1, 1)) == 256
+
+
+def test_no_group_holds_a_fraction_of_a_sequence() -> None:
+    """Mixtral on 8 H100: 2.345 prompts of 200,000 tokens fit beside a group's weights, so 2 in each of 8 groups."""
+    setup, designs, requests = server(MIXTRAL), ServingDesigns.of(ep=8), Requests(200_000, 1)
+    assert resident_sequences(setup, designs, held_tokens(setup, requests)) / 8 == pytest.approx(2.345, abs=5e-4)
+    assert admitted(setup, designs, requests) == 16
+    assert saturated(setup, designs, requests).batch == 16
+
+
+@settings(derandomize=True, deadline=None, max_examples=60)
+@given(ep=st.sampled_from([1, 2, 4, 8]), tp=st.sampled_from([1, 2, 4]), prompt=st.integers(1, 10**6))
+def test_every_group_holds_its_part_of_what_is_admitted_and_no_group_one_more(ep: int, tp: int, prompt: int) -> None:
+    setup, designs, requests = server(MIXTRAL), ServingDesigns.of(ep=ep, tp=tp), Requests(prompt, 1)
+    held = admitted(setup, designs, requests)
+    fit = resident_sequences(setup, designs, held_tokens(setup, requests)) / ep
+    assert designs.with_batch(np.maximum(held, 1.0)).sequences <= np.maximum(fit, 1.0)
+    assert held == ep * min(np.floor(fit[0]), setup.engine.memory.most_sequences)
 
 
 def test_a_model_that_does_not_fit_has_no_rate() -> None:
