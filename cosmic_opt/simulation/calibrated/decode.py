@@ -20,13 +20,13 @@ HEAD_COMPUTE = "bf16"
 def decode_terms(setup: ServingSetup, designs: ServingDesigns, context: ArrayLike) -> Terms:
     """Return seconds of one step of a replica by term: every layer once, the head, the host.
 
-    Without overlapping stages the batch passes a pipeline stage after stage. With them, as many micro-batches as there
-    are stages, or sequences, are under way: a step takes one of them through all stages, and the slowest stage through
-    all of them, whichever is longer.
+    Without overlapping stages the batch passes a pipeline stage after stage. With them, up to as many micro-batches as
+    there are stages are under way: a step takes one of them through all stages, and the slowest stage through all of
+    them, whichever is longer.
     """
     keys = np.broadcast_to(np.asarray(context, dtype=float), designs.tp.shape)
     overlaps = setup.engine.overlaps_stages
-    micro_batches = np.minimum(designs.pp, designs.sequences) if overlaps else np.ones_like(designs.pp)
+    micro_batches = _micro_batches(designs) if overlaps else np.ones_like(designs.pp)
     sequences, routed = np.ceil(designs.sequences / micro_batches), np.ceil(designs.batch / micro_batches)
     attention = decode_attention_s(setup, designs, sequences, keys)
     parts = model_parts(setup, designs, sequences, routed, attention, head_s(setup, designs, sequences))
@@ -38,6 +38,12 @@ def decode_terms(setup: ServingSetup, designs: ServingDesigns, context: ArrayLik
     terms["sends"] = stage_send_s(setup, designs, sequences)
     terms["host"] = host_s(setup, designs)
     return terms
+
+
+def _micro_batches(designs: ServingDesigns) -> FloatArray:
+    """Return the fewest micro-batches that are as small as one for each stage makes them: of 5 sequences on 4, 3 of 2."""
+    largest = np.ceil(designs.sequences / designs.pp)
+    return np.asarray(np.ceil(designs.sequences / largest))
 
 
 def host_s(setup: ServingSetup, designs: ServingDesigns) -> FloatArray:

@@ -114,6 +114,28 @@ def test_so_many_sequences_that_the_slowest_stage_is_never_idle_set_the_pace() -
         assert total_s(terms) - terms["sends"] - terms["host"] == pytest.approx(step_s)
 
 
+def test_a_step_is_charged_for_no_micro_batch_without_sequences() -> None:
+    """5 sequences on 4 stages are micro-batches of 2, 2 and 1: the slowest stage works for three, not for four."""
+    job, pairs = server(LLAMA_70B, engine=OVERLAPPED), np.array([2.0])
+    designs = ServingDesigns.of(pp=4, batch=5)
+    layer, head = layer_terms(job, designs, pairs, pairs), head_s(job, designs, pairs)
+    found = decode_terms(job, designs, 1000)
+    layer_s = total_s(layer) + found["attention"] * layer["matmul"] / found["matmul"]
+    expected = max(80 * layer_s + head, 3 * (20 * layer_s + head))
+    assert total_s(found) - found["sends"] - found["host"] == pytest.approx(expected)
+
+
+@given(pp=st.integers(1, 12), batch=st.integers(1, 60))
+@settings(derandomize=True, deadline=None, max_examples=60)
+def test_the_slowest_stage_works_for_as_many_micro_batches_as_a_count_makes(pp: int, batch: int) -> None:
+    job, designs = server(LLAMA_70B, engine=OVERLAPPED), ServingDesigns.of(pp=pp, batch=batch)
+    size = min(each for each in range(1, batch + 1) if each * pp >= batch)
+    count = len(range(0, batch, size))
+    layer = layer_terms(job, designs, np.array([float(size)]), np.array([-(-batch // count) * 1.0]))
+    layers = decode_terms(job, designs, 1000)["matmul"] / layer["matmul"]
+    assert min(abs(layers - each) for each in (80, *(count * held for held in (80 // pp, -(-80 // pp))))) < 1e-6
+
+
 @given(pp=st.integers(1, 12), batch=st.integers(1, 40), ep=st.sampled_from([1, 2, 8]))
 @settings(derandomize=True, deadline=None, max_examples=60)
 def test_a_step_is_no_shorter_than_one_micro_batch_through_all_stages(pp: int, batch: int, ep: int) -> None:
