@@ -116,9 +116,11 @@ def difference_text(title: str, difference: Difference) -> str:
 
 
 def _value(difference: Difference, name: str, value: Value | None) -> str:
+    """Return the value of a knob that one of the problems, or each, has as a column."""
     if value is None:
         return "-"
-    return difference.baseline.instance.parameter_set.column(name).show(value)
+    sets = (answer.instance.parameter_set for answer in (difference.baseline, difference.changed))
+    return next(own for own in sets if name in own.positions).column(name).show(value)
 
 
 def shown(value: Number | None, unit: Unit | None) -> str:

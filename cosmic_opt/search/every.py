@@ -85,7 +85,12 @@ def score_every(
 
 
 def _values(objective: Objective, ticks: NDArray[np.int64], amounts: NDArray[np.int64]) -> NDArray[Any]:
-    """Return exact values: machine integers where no product can overflow."""
+    """Return exact values: machine integers where no product can overflow.
+
+    The amounts are those of the problem's own objective, which are nothing to one of time alone.
+    """
+    if objective.amount is None:
+        return ticks
     largest = int(ticks.max(initial=0)) * int(amounts.max(initial=0))
     return ticks * amounts if largest < 2**62 else objective.values(ticks, amounts)
 

@@ -31,6 +31,16 @@ def test_what_if_gives_both_answers_and_their_difference() -> None:
         assert moved["from"] != moved["to"]
 
 
+def test_a_knob_that_only_one_side_has_is_shown_with_a_dash_on_the_other() -> None:
+    fsdp = ("llama3-8b/h200-32-fsdp", "--quiet")
+    for change in (("--free", "shard_replicas"), ("--fix", "shard_replicas=4")):
+        done = run("what-if", *fsdp, *change)
+        assert done.code == 0, done.err
+        assert "shard_replicas" in done.out
+    keys = run("what-if", *fsdp, "--fix", "shard_replicas=4", "--json").keys
+    assert keys["design_diff"]["shard_replicas"] == {"from": None, "to": 4}
+
+
 def test_an_infeasible_change_is_an_answer_with_exit_code_3() -> None:
     done = run("what-if", NAME, "--require", "tp == 3")
     assert done.code == 3

@@ -10,6 +10,7 @@ from cosmic_opt.search.objective import Objective, quantity_values
 from cosmic_opt.search.outcome import Stop
 from cosmic_opt.search.pareto import ParetoFront, pareto_front
 from cosmic_opt.search.score import Scorer, simulator_of
+from cosmic_opt.units import TICKS_PER_SECOND
 from tests.unit.search.spaces import SPACES, SYSTEM1
 
 
@@ -101,3 +102,13 @@ def test_an_empty_problem_has_an_empty_front() -> None:
 def test_what_is_no_structural_quantity_is_refused(quantity: str) -> None:
     with pytest.raises(SpecError, match="not a structural quantity"):
         pareto_front(SYSTEM1.instance, quantity)
+
+
+@pytest.mark.parametrize("quantities", [("network_cost",), ("network_cost", "memory_per_npu"), ("memory_per_npu",)])
+@pytest.mark.parametrize("name", ["llama3-8b/h100-8", "llama3-70b/h100-64"])
+def test_a_calibrated_front_is_of_steps_whatever_the_objective(name: str, quantities: tuple[str, ...]) -> None:
+    problem = Problem.load(name).fix(tp=4).scored(*quantities)
+    front = pareto_front(problem.instance, *quantities)
+    assert front.stop is Stop.PROVED
+    assert points_of(front) == brute_force_front(problem, *quantities)
+    assert front.step_ticks.max() < 1000 * TICKS_PER_SECOND
