@@ -41,7 +41,7 @@ def decode_terms(setup: ServingSetup, designs: ServingDesigns, context: ArrayLik
 
 
 def _micro_batches(designs: ServingDesigns) -> FloatArray:
-    """Return the fewest micro-batches that are as small as one for each stage makes them: of 5 sequences on 4, 3 of 2."""
+    """Return how many micro-batches there are, no larger than one for each stage makes them: 5 on 4 stages are 3."""
     largest = np.ceil(designs.sequences / designs.pp)
     return np.asarray(np.ceil(designs.sequences / largest))
 
