@@ -7,7 +7,7 @@ from cosmic_opt.simulation.calibrated.job import TrainingDesigns, TrainingSetup
 from cosmic_opt.workloads.language_model import LanguageModel
 
 SPARE_SLOTS = 3
-"""Virtual stages may be empty where embedding, loss or multi-token prediction take a layer's place."""
+"""Places of layers that may be empty, since embedding, loss or multi-token prediction take them."""
 
 
 def check_heads(model: LanguageModel) -> None:
@@ -30,15 +30,31 @@ def check_dense_layers(layers: int, dense: int) -> None:
         raise SpecError(f"dense_layers {dense} of {layers} leave no layer with experts", hint="give fewer")
 
 
-def check_stages(model: LanguageModel, stages: int, interleave: int = 1) -> None:
-    """Check that no (virtual) stage is empty, but for those that may be.
+def check_stages(model: LanguageModel, stages: int) -> None:
+    """Check that no stage is empty.
 
     Raises:
         SpecError: there are more stages than layers.
     """
-    if stages > model.layers or stages * interleave > model.layers + SPARE_SLOTS:
+    if stages > model.layers:
+        raise SpecError(f"pp {stages} of {model.layers} layers leaves stages empty", hint="give fewer")
+
+
+def check_slots(model: LanguageModel, stages: int, interleave: int) -> None:
+    """Check that virtual stages hold equally many layers, but for up to `SPARE_SLOTS` in all.
+
+    Raises:
+        SpecError: more places of layers would be empty.
+    """
+    check_stages(model, stages)
+    pieces = stages * interleave
+    spare = -model.layers % pieces
+    if spare > SPARE_SLOTS:
         virtual = f" and interleave {interleave}" if interleave > 1 else ""
-        raise SpecError(f"pp {stages}{virtual} of {model.layers} layers leaves stages empty", hint="give fewer")
+        raise SpecError(
+            f"pp {stages}{virtual} of {model.layers} layers leaves {spare} of {model.layers + spare} places empty",
+            hint=f"pp times interleave divides the layers, or the layers and up to {SPARE_SLOTS} more",
+        )
 
 
 def check_experts(model: LanguageModel, ep: int, ranks: int | None = None) -> None:
@@ -73,7 +89,7 @@ def check_training(setup: TrainingSetup, designs: TrainingDesigns) -> None:
     )
     if model.heads % tp:
         raise _uneven("tp", tp, f"{model.heads} heads")
-    check_stages(model, pp, interleave)
+    check_slots(model, pp, interleave)
     check_experts(model, ep, dp * cp * tp)
     if setup.global_batch % (dp * micro_batch):
         raise SpecError(

@@ -215,7 +215,9 @@ MIXTURE = ROW | {"dims": EXPERTS, "stack": "megatron-te-2025", "precision": "bf1
         ({"gbs": 64}, "gbs 64 is no multiple"),
         ({"tp": 64, "dp": 2}, "tp 64 does not divide the 32 heads"),
         ({"tp": 1, "dp": 1, "pp": 128}, "pp 128 of 61 layers leaves stages empty"),
-        ({"pp": 2, "dp": 16, "interleave": 40}, "pp 2 and interleave 40 of 61 layers"),
+        ({"pp": 2, "dp": 16, "interleave": 40}, "pp 2 and interleave 40 of 61 layers leaves 19 of 80 places empty"),
+        ({"dims": ROW["dims"] | {"layers": 80}, "tp": 1, "dp": 2, "pp": 64}, "pp 64 of 80 layers leaves 48 of 128"),
+        ({"dims": ROW["dims"] | {"layers": 61}, "tp": 1, "dp": 16, "pp": 8, "interleave": 11}, "leaves 27 of 88"),
     ],
 )
 def test_a_job_that_no_framework_runs_is_refused(change: dict[str, Any], message: str) -> None:
