@@ -73,8 +73,21 @@ def check_experts(model: LanguageModel, ep: int, ranks: int | None = None) -> No
         raise _uneven("ep", ep, f"{ranks} ranks of dp, cp and tp")
 
 
+def check_context(sequence: int, cp: int) -> None:
+    """Check that a context group cuts a sequence: each rank holds an early and a late piece of 2 cp equal ones.
+
+    Raises:
+        SpecError: the pieces are not equally long.
+    """
+    if cp > 1 and sequence % (2 * cp):
+        raise SpecError(
+            f"cp {cp} does not cut a sequence of {sequence} tokens in {2 * cp} equal pieces",
+            hint="give a multiple of 2 cp tokens",
+        )
+
+
 def check_training(setup: TrainingSetup, designs: TrainingDesigns) -> None:
-    """Check that one training design is a job a framework runs: whole heads, layers, experts and micro-batches.
+    """Check that one training design is a job a framework runs: whole heads, layers, experts, sequences and batches.
 
     Raises:
         SpecError: it is not.
@@ -91,6 +104,7 @@ def check_training(setup: TrainingSetup, designs: TrainingDesigns) -> None:
         raise _uneven("tp", tp, f"{model.heads} heads")
     check_slots(model, pp, interleave)
     check_experts(model, ep, dp * cp * tp)
+    check_context(setup.sequence, cp)
     if setup.global_batch % (dp * micro_batch):
         raise SpecError(
             f"gbs {setup.global_batch} is no multiple of dp {dp} times mbs {micro_batch}",

@@ -8,10 +8,15 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from cosmic_opt.analysis.validation.row_checks import check_slots
+from cosmic_opt.analysis.validation.row_checks import check_context, check_slots
 from cosmic_opt.analysis.validation.training_rows import read_model
 from cosmic_opt.errors import SpecError
 from tests.unit.analysis.validation.test_training import ROW
+
+
+def test_context_groups_cut_sequences_in_twice_as_many_pieces_as_ranks() -> None:
+    for sequence, cp in ((7, 1), (16, 8), (8208, 8), (6, 3), (131072, 64)):
+        check_context(sequence, cp)
 
 
 @given(layers=st.integers(1, 130), pp=st.integers(1, 64), interleave=st.integers(1, 24))
