@@ -11,7 +11,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from cosmic_opt.analysis.validation.kinds import Row, text, whole
-from cosmic_opt.analysis.validation.row_checks import check_experts, check_stages
+from cosmic_opt.analysis.validation.row_checks import check_experts, check_stages, uneven_parts
 from cosmic_opt.analysis.validation.row_engines import engine_of
 from cosmic_opt.analysis.validation.training_rows import read_model
 from cosmic_opt.catalog.device_names import plain_name
@@ -141,8 +141,9 @@ def _assumed(row: Row, setup: ServingSetup, designs: ServingDesigns, requests: R
     held = holdings(setup, designs, designs.sequences * tokens)
     if any(np.any(each.cache_bytes + each.weights_bytes > setup.device.memory_bytes) for each in held):
         found.append("cache and weights exceed the stated memory: the engine swaps, or the memory is another")
-    if np.any(setup.model.heads % designs.tp):
-        found.append("tp does not divide the heads: every rank is taken to have an equal share")
+    uneven = " and ".join(uneven_parts(setup.model, int(designs.tp[0]), splits_experts=True))
+    if uneven:
+        found.append(f"tp does not divide the {uneven}: every rank is taken to have an equal share")
     if np.any((designs.pp > 1) & (designs.batch > 1)):
         found.append("a pipeline with a batch: its micro-batches are not stated")
     widened = "kvcachefp8" in plain_name(str(row.get("precision")))

@@ -5,6 +5,7 @@ from __future__ import annotations
 from cosmic_opt.analysis.validation.confidence import confidence
 from cosmic_opt.analysis.validation.kinds import ROW_KINDS, Outcome, Row, RowKind, clip, text, whole
 from cosmic_opt.analysis.validation.measured import metric_of, plain_metric
+from cosmic_opt.analysis.validation.row_checks import check_tensor
 from cosmic_opt.analysis.validation.row_fields import flag, recompute_name
 from cosmic_opt.analysis.validation.training_rows import read_model
 from cosmic_opt.catalog.hardware import load_device
@@ -66,9 +67,9 @@ def _metric(row: Row) -> tuple[str, float]:
 
 
 def _check_split(model: LanguageModel, tp: int, pp: int) -> None:
-    for name, degree, whole_name, size in (("tp", tp, "heads", model.heads), ("pp", pp, "layers", model.layers)):
-        if size % degree:
-            raise SpecError(f"{name} {degree} does not divide the {size} {whole_name}", hint="give a degree that does")
+    check_tensor(model, tp)
+    if model.layers % pp:
+        raise SpecError(f"pp {pp} does not divide the {model.layers} layers", hint="give a degree that does")
 
 
 def _activations(row: Row, model: LanguageModel, tp: int, pp: int) -> float:

@@ -73,6 +73,32 @@ def check_experts(model: LanguageModel, ep: int, ranks: int | None = None) -> No
         raise _uneven("ep", ep, f"{ranks} ranks of dp, cp and tp")
 
 
+def uneven_parts(model: LanguageModel, tp: int, *, splits_experts: bool = False) -> dict[str, int]:
+    """Return, by what it is called, how many there are of each part of a layer that tp ranks do not share evenly.
+
+    Key heads may be fewer than ranks, if each is copied equally often. Routed experts count where tp `splits_experts`.
+    """
+    experts = model.experts
+    found = {"heads": model.heads} if model.heads % tp else {}
+    if model.latent is None and model.kv_heads % tp and tp % model.kv_heads:
+        found["kv_heads"] = model.kv_heads
+    widths = {"ffn columns": model.ffn if experts is None else 0}
+    if experts is not None:
+        widths |= {"dense_ffn columns": experts.dense_ffn, "columns of shared experts": experts.shared * experts.ffn}
+        widths |= {"columns of an expert": experts.ffn} if splits_experts else {}
+    return found | {name: width for name, width in widths.items() if width % tp}
+
+
+def check_tensor(model: LanguageModel, tp: int) -> None:
+    """Check that a tensor group shares heads, key heads and columns of the MLP evenly.
+
+    Raises:
+        SpecError: it does not.
+    """
+    for name, size in uneven_parts(model, tp).items():
+        raise _uneven("tp", tp, f"{size} {name}")
+
+
 def check_context(sequence: int, cp: int) -> None:
     """Check that a context group cuts a sequence: each rank holds an early and a late piece of 2 cp equal ones.
 
@@ -100,8 +126,7 @@ def check_training(setup: TrainingSetup, designs: TrainingDesigns) -> None:
             *(designs.interleave, designs.micro_batch),
         )
     )
-    if model.heads % tp:
-        raise _uneven("tp", tp, f"{model.heads} heads")
+    check_tensor(model, tp)
     check_slots(model, pp, interleave)
     check_experts(model, ep, dp * cp * tp)
     check_context(setup.sequence, cp)

@@ -142,6 +142,20 @@ def test_heads_that_tp_does_not_divide_are_noted() -> None:
 
 
 @pytest.mark.parametrize(
+    ("dims", "named"),
+    [
+        ({"heads": 24, "kv_heads": 12, "head_dim": 128}, "kv_heads"),
+        ({"ffn": 28673}, "ffn columns"),
+        ({"experts": 8, "top_k": 2, "ffn": 14337}, "columns of an expert"),
+    ],
+)
+def test_key_heads_and_columns_that_tp_does_not_divide_are_noted(dims: dict[str, int], named: str) -> None:
+    odd = predict_inference(ROW | {"tp": 8, "gpus": 8, "dims": ROW["dims"] | dims})
+    assert not odd.primary
+    assert f"tp does not divide the {named}: every rank" in str(odd.note)
+
+
+@pytest.mark.parametrize(
     ("change", "message"),
     [
         ({"pp": 100, "gpus": 100}, "pp 100 of 32 layers leaves stages empty"),

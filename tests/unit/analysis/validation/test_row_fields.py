@@ -59,6 +59,7 @@ def test_memory_has_any_unit_and_stages_are_not_interleaved_unless_stated() -> N
     [
         ({"recompute": "some"}, "'recompute' is 'some'"),
         ({"recompute": "full", "tp": 7}, "tp 7 does not divide the 96 heads"),
+        ({"recompute": "full", "dims": GPT3["dims"] | {"kv_heads": 12}}, "tp 8 does not divide the 12 kv_heads"),
         ({"recompute": "full", "tp": 10**12}, "does not divide"),
         ({"recompute": "full", "pp": 5}, "pp 5 does not divide the 96 layers"),
         ({"sequence_parallel": "perhaps"}, "'sequence_parallel' is 'perhaps'"),
@@ -199,6 +200,7 @@ def test_attention_that_makes_no_sense_is_refused(dims: dict[str, Any], message:
 
 
 EXPERTS = ROW["dims"] | {"experts": 256, "top_k": 8, "moe_ffn": 2048, "layers": 61, "dense_ffn": 18432}
+TWELVE_KEYS = ROW["dims"] | {"hidden": 6144, "heads": 24, "kv_heads": 12}
 MIXTURE = ROW | {"dims": EXPERTS, "stack": "megatron-te-2025", "precision": "bf16", "gpu": "H100"}
 
 
@@ -214,6 +216,10 @@ MIXTURE = ROW | {"dims": EXPERTS, "stack": "megatron-te-2025", "precision": "bf1
         ({"gbs": 513}, "gbs 513 is no multiple of dp 32 times mbs 4"),
         ({"gbs": 64}, "gbs 64 is no multiple"),
         ({"tp": 64, "dp": 2}, "tp 64 does not divide the 32 heads"),
+        ({"tp": 8, "dp": 16, "dims": TWELVE_KEYS}, "tp 8 does not divide the 12 kv_heads"),
+        ({"dims": ROW["dims"] | {"ffn": 28673}, "tp": 8, "dp": 16}, "tp 8 does not divide the 28673 ffn columns"),
+        ({"dims": EXPERTS | {"dense_layers": 3, "dense_ffn": 18434}}, "tp 4 does not divide the 18434 dense_ffn"),
+        ({"dims": EXPERTS | {"shared_experts": 1, "moe_ffn": 2046}}, "the 2046 columns of shared experts"),
         ({"tp": 1, "dp": 1, "pp": 128}, "pp 128 of 61 layers leaves stages empty"),
         ({"pp": 2, "dp": 16, "interleave": 40}, "pp 2 and interleave 40 of 61 layers leaves 19 of 80 places empty"),
         ({"cp": 8, "dp": 4, "seq": 7}, "cp 8 does not cut a sequence of 7 tokens in 16 equal pieces"),
