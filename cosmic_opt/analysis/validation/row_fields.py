@@ -18,6 +18,8 @@ CHOSEN = {
 PARTS = dict.fromkeys(("attention", "core", "attn", "op", "ops", "operators", "sac"), "selective")
 PLAIN = dict.fromkeys(("activation", "activations", "gradient", "checkpointing", "recompute", "enabled"), "full")
 """Words of recompute choices: of any word in the first, else in the second, else in the third, the earliest counts."""
+UNSTATED = frozenset(("not", "unstated", "unknown", "unspecified", "undetermined"))
+"""Words that say a choice is not stated."""
 ATTENTIONS = {
     **dict.fromkeys(("mla", "multiheadlatent", "multiheadlatentattention", "latent", "latentattention"), "latent"),
     **dict.fromkeys(("gqa", "groupedquery", "groupedqueryattention"), "grouped"),
@@ -30,6 +32,7 @@ GRADIENTS_ONLY = ("shard_grad_op", "zero2", "_hybrid_shard_zero2", "hybrid_shard
 HYBRID = ("hybrid_shard", "hsdp", "hybrid", *GRADIENTS_ONLY[2:])
 WHOLE = ("no_shard", "ddp", *NO)
 BLOCK = re.compile(r"block\D*(\d{1,6})|(?:full\W*)?(\d{1,6})[\s_-]*layers?\W*$")
+NUMBER = re.compile(r"[-+]?[\d.][\d.e+-]*")
 STAGES = 3
 """ZeRO's last stage."""
 
@@ -92,18 +95,27 @@ def attention(dims: Row, heads: int) -> tuple[bool, int]:
 
 
 def recompute_name(row: Row) -> str | None:
-    """Return "none", "selective" or "full" by the words of a row's recompute; None where it states another."""
+    """Return "none", "selective" or "full" by the words of a row's recompute; None: not stated, or a number of layers.
+
+    Raises:
+        SpecError: it is stated in no known word, or is no word at all.
+    """
     value = row.get("recompute")
-    if value is None:
+    if value is None or recomputed_block(row) is not None:
         return None
-    if recomputed_block(row) is not None:
+    spelled = str(value).strip().lower() if isinstance(value, bool | int | float | str) else "?"
+    words = [spelled] if NUMBER.fullmatch(spelled) else re.findall(r"[a-z0-9]+", spelled)
+    if UNSTATED.intersection(words) or not spelled.strip(" -"):
         return None
-    words = re.split(r"[^a-z0-9]+", str(value).strip().lower())
-    if words[0] in YES[:4] or words[0] in NO[:4]:
+    if words and words[0] in (*YES, *NO):
         return "full" if words[0] in YES else "none"
-    if "not" in words:
-        return None
-    return next((known[word] for known in (CHOSEN, PARTS, PLAIN) for word in words if word in known), None)
+    for known in (CHOSEN, PARTS, PLAIN):
+        for word in words:
+            if word in known:
+                return known[word]
+    raise SpecError(
+        f"'recompute' is {clip(value)}", hint=f"known: {', '.join(RECOMPUTE)}, block 4, 4 layers, not stated"
+    )
 
 
 def recomputed_block(row: Row) -> int | None:

@@ -243,7 +243,8 @@ def test_a_job_that_no_framework_runs_is_refused(change: dict[str, Any], message
         *((each, "full") for each in ("uniform", "all layers", "gradient checkpointing", "checkpointing of all")),
         *((each, "selective") for each in ("activation checkpointing, selective", "core_attn", "per-op", "sac")),
         *((each, "none") for each in ("no recompute", "without", "Disabled", "activation checkpointing off")),
-        *((each, None) for each in ("not stated", "see the text", "3")),
+        *((each, None) for each in ("not stated", "not stated in the table", "unknown", "", " - ")),
+        *(("1.0", "full"), ("0.0", "none"), ("Full.", "full"), ("yes, all", "full")),
     ],
 )
 def test_any_word_may_say_what_runs_again(spelled: str, name: str | None) -> None:
@@ -312,8 +313,20 @@ def test_precisions_have_dashes_or_underscores() -> None:
     assert step(**row, precision="fp8_cs") == step(**row, precision="FP8-CS")
 
 
-@pytest.mark.parametrize("value", ["offload", "gradients", 3.5, [1]])
-def test_an_unknown_recompute_states_nothing(value: object) -> None:
-    assert recompute_name({"recompute": value}) is None
+@pytest.mark.parametrize(
+    "value",
+    [
+        *("maybe", "offload", "gradients", "see the text", "3", "1.5", "-1", "1e3", "nan", "fulll", "?" * 300, "..."),
+        *(3.5, 1.5, -1, 1e30, 10**30, float("nan"), float("inf"), [1], ["full"], [], {}, {"full": 1}),
+    ],
+)
+def test_a_recompute_that_is_stated_in_no_known_word_is_refused(value: object) -> None:
     assert recomputed_block({"recompute": value}) is None
+    with pytest.raises(SpecError, match="'recompute' is") as caught:
+        predict_training(ROW | {"recompute": value})
+    assert "known: none, selective, full" in str(caught.value.hint)
+    assert len(str(caught.value)) < 400
+
+
+def test_a_flag_that_is_absent_is_neither() -> None:
     assert flag({}, "absent") is None
