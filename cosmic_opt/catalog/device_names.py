@@ -26,6 +26,12 @@ NOISE = frozenset(
 )
 """Words of a name that tell no device from another: vendors, brands, forms of delivery, kinds of memory."""
 _MEMORY = re.compile(r"(?<![\d.])(\d+(?:\.\d+)?)\s*(?:gib|gb|g)(?![a-z0-9])")
+_BARE = re.compile(r"(?<=[\s_-])\d{2,3}(?![^\s_-])")
+"""A memory without a unit, exactly a device's: a word after the first one, which may count boards ("40 A100")."""
+_COUNT_BEFORE = re.compile(r"\s*[1-9]\d{0,5}\s*[xX×*]\s*(?=[A-Za-z])")
+_COUNT_AFTER = re.compile(r"(?:[\s(_-]+[xX×*]\s*|\s*[×*]\s*|(?<=\d)(?<!mi\d\d\d)(?<!MI\d\d\d)x)[1-9]\d{0,5}\)?\s*$")
+"""A number of boards: "8x H100", "H100 x 8", "H100x8", but not "MI250X8", since the MI250X is a board of its own."""
+_POWER = re.compile(r"\d+w")
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,8 +43,16 @@ class Described:
 
     @property
     def stem(self) -> str:
-        """The words in one, whatever the generation of the socket: SXM4, SXM5 and SXM are one."""
+        """The words in one, whatever the generation of the socket: SXM4, SXM5 and SXM are one.
+
+        A name or alias that is spelled out comes first: A100-SXM is the device a100-sxm, A100-SXM4 the 80 GB board.
+        """
         return re.sub(r"sxm\d", "sxm", "".join(self.words))
+
+    @property
+    def board(self) -> str:
+        """The stem without a power limit, which drivers do not name: what they call an H100 of 96 GB and 500 W."""
+        return Described(tuple(word for word in self.words if not _POWER.fullmatch(word)), None).stem
 
 
 @dataclass(frozen=True, slots=True)
@@ -107,35 +121,62 @@ def device_root(path: Path) -> Entry:
 def device_named(name: str, *, where: Where | None = None) -> str:
     """Return the shipped device a name means, as a person, `nvidia-smi`, `rocm-smi` or PyTorch spells it.
 
-    Case and separators do not matter, nor do vendors, brands and kinds of memory; of boards that differ in memory only,
-    the memory chooses.
+    Case and separators do not matter, nor do vendors, brands, kinds of memory and a number of boards ("8x H100"); of
+    boards that differ in memory only, the memory chooses, with a unit or without.
 
     Raises:
         SpecError: no such device; the boards of its family are named, or the nearest names.
     """
+    short = name[:MAX_CHARACTERS]
+    one = _one_board(short)
+    for spelled in dict.fromkeys((name, one) if name == short else (name,)):
+        device = _device(spelled)
+        if device is not None:
+            return device
+    shown = repr(name) if name == short else f"{short!r}…"
+    raise SpecError(f"unknown device {shown}", where=where, hint=_hint(one, describe(one)))
+
+
+def _one_board(name: str) -> str:
+    """Return the name without a number of boards before or, failing that, behind it."""
+    before = _COUNT_BEFORE.match(name)
+    return name[before.end() :] if before is not None else _COUNT_AFTER.sub("", name)
+
+
+def _device(name: str) -> str | None:
+    """Return the device a name of one board means: as it is spelled, else by its words and memory; None: no one."""
     for plain in (plain_name(name), "".join(_words(name))):
         if plain in device_aliases():
             return device_aliases()[plain]
-    said = describe(name[:MAX_CHARACTERS])
-    alike = [each for each in _spellings() if said.words and each.said.stem == said.stem]
-    for chosen in _choices(alike, said.memory_gb):
+    if len(name) > MAX_CHARACTERS:
+        return None
+    found = _described(describe(name), MEMORY_TOLERANCE)
+    numbers = _BARE.findall(name)
+    if found is not None or len(numbers) != 1 or _MEMORY.search(name.lower()):
+        return found
+    return _described(Described(_words(_BARE.sub(" ", name)), float(numbers[0])), 0.0)
+
+
+def _described(said: Described, tolerance: float) -> str | None:
+    """Return the one device of these words and, within a tolerance, this memory; None: no one, or several."""
+    alike = [each for each in _spellings() if said.words and said.stem in (each.said.stem, each.said.board)]
+    for chosen in _choices(alike, said.memory_gb, tolerance):
         if len(chosen) == 1:
             return chosen.pop()
-    shown = repr(name) if len(name) <= MAX_CHARACTERS else f"{name[:MAX_CHARACTERS]!r}…"
-    raise SpecError(f"unknown device {shown}", where=where, hint=_hint(name[:MAX_CHARACTERS], said))
+    return None
 
 
-def _choices(alike: list[_Spelling], memory_gb: float | None) -> list[set[str]]:
+def _choices(alike: list[_Spelling], memory_gb: float | None, tolerance: float) -> list[set[str]]:
     """Return sets of devices that a stem means, the surest first; one of one device decides."""
     if memory_gb is None:
         plain = {each.device for each in alike if each.said.memory_gb is None}
         return [plain, {each.device for each in alike}]
-    named = {each.device for each in alike if _close(memory_gb, each.said.memory_gb)}
-    return [named, {each.device for each in alike if _close(memory_gb, each.memory_gb)}]
+    named = {each.device for each in alike if _close(memory_gb, each.said.memory_gb, tolerance)}
+    return [named, {each.device for each in alike if _close(memory_gb, each.memory_gb, tolerance)}]
 
 
-def _close(memory_gb: float, other_gb: float | None) -> bool:
-    return other_gb is not None and abs(memory_gb / other_gb - 1) <= MEMORY_TOLERANCE
+def _close(memory_gb: float, other_gb: float | None, tolerance: float) -> bool:
+    return other_gb is not None and abs(memory_gb / other_gb - 1) <= tolerance
 
 
 def _hint(name: str, said: Described) -> str | None:
