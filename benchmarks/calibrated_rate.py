@@ -33,7 +33,7 @@ def designs(count: int, rng: np.random.Generator) -> TrainingDesigns:
         tp=tp,
         pp=pp,
         cp=cp,
-        interleave=2 ** rng.integers(0, 4, count),
+        interleave=np.minimum(2 ** rng.integers(0, 4, count), 128 // pp),  # a layer on each virtual stage but two
         micro_batch=2 ** rng.integers(0, 4, count),
         zero_stage=rng.integers(0, 4, count),
         recompute=Recompute.of(rng.integers(0, 2, count).astype(float)),
