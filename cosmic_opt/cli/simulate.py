@@ -17,7 +17,7 @@ from cosmic_opt.cli.exits import DONE, INFEASIBLE
 from cosmic_opt.cli.files import check_target, whole_file
 from cosmic_opt.cli.options import Request, problem_command
 from cosmic_opt.cli.progress import progress_bar
-from cosmic_opt.cli.slow_ranks import SLOW_RANK, EveryRank, SlowRank, check_every_rank, read_slow_ranks
+from cosmic_opt.cli.slow_ranks import EVERY_RANK, SLOW_RANK, EveryRank, SlowRank, check_every_rank, read_slow_ranks
 from cosmic_opt.errors import SpecError, Where, nearest
 from cosmic_opt.psa.parameter_set import Constraint, DesignBatch
 from cosmic_opt.reporting.designs import design_text, designs_keys
@@ -157,7 +157,7 @@ def _by_rank(
     try:
         ranks = rank_report(problem.instance, batch, slowdown, equal_ticks, watch=watch)
     except SpecError as error:
-        raise SpecError(error.message, where=SLOW_RANK, hint=error.hint) from None
+        raise SpecError(error.message, where=SLOW_RANK if slowdown else EVERY_RANK, hint=error.hint) from None
     return rank_keys(ranks), rank_text(ranks)
 
 

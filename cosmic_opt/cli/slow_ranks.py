@@ -19,6 +19,7 @@ SlowRank = Annotated[
 ]
 EveryRank = Annotated[bool, typer.Option("--every-rank", help="With events: play every rank by itself, slow or not.")]
 SLOW_RANK = Where("--slow-rank")
+EVERY_RANK = Where("--every-rank")
 LEAST, MOST = Fraction(1, 1000), Fraction(1000)
 """Factors that a rank may be slowed by."""
 _FORM = re.compile(r"(\d{1,9})=(\d{1,9}(?:\.\d{1,9})?)", re.ASCII)

@@ -38,6 +38,7 @@ def predict_memory(row: Row) -> Outcome:
     metric, units = _metric(row)
     model, tp, pp = read_model(row), whole(row, "tp"), whole(row, "pp")
     _check_split(model, tp, pp)
+    recompute_name(row)  # whatever the metric, one that means nothing is refused
     notes = list[str]()
     if metric == METRICS[0]:
         held = published_states_bytes(model, tp, pp)
@@ -75,7 +76,10 @@ def _check_split(model: LanguageModel, tp: int, pp: int) -> None:
 def _activations(row: Row, model: LanguageModel, tp: int, pp: int) -> float:
     name = recompute_name(row) if row.get("recompute") is not None else "none"
     if name is None:
-        raise SpecError(f"'recompute' is {clip(row['recompute'])}", hint="known: none, selective, full")
+        raise SpecError(
+            f"'recompute' is {clip(row['recompute'])}",
+            hint="known: none, selective, full; layers in part are not modelled here",
+        )
     sizes = whole(row, "seq"), whole(row, "mbs")
     interleave = whole(row, "interleave") if row.get("interleave") else 1
     shared = flag(row, "sequence_parallel") is True

@@ -18,7 +18,7 @@ CHOSEN = {
 PARTS = dict.fromkeys(("attention", "core", "attn", "op", "ops", "operators", "sac"), "selective")
 PLAIN = dict.fromkeys(("activation", "activations", "gradient", "checkpointing", "recompute", "enabled"), "full")
 """Words of recompute choices: of any word in the first, else in the second, else in the third, the earliest counts."""
-UNSTATED = frozenset(("not", "unstated", "unknown", "unspecified", "undetermined"))
+UNSTATED = frozenset(("not", "non", "unstated", "unknown", "unspecified", "undetermined"))
 """Words that say a choice is not stated."""
 ATTENTIONS = {
     **dict.fromkeys(("mla", "multiheadlatent", "multiheadlatentattention", "latent", "latentattention"), "latent"),
@@ -31,7 +31,7 @@ SHARDED = ("full_shard", "full", "zero3", "fsdp", "fsdp2", *YES[:3])
 GRADIENTS_ONLY = ("shard_grad_op", "zero2", "_hybrid_shard_zero2", "hybrid_shard_zero2")
 HYBRID = ("hybrid_shard", "hsdp", "hybrid", *GRADIENTS_ONLY[2:])
 WHOLE = ("no_shard", "ddp", *NO)
-BLOCK = re.compile(r"block\D*(\d{1,6})|(?:full\W*)?(\d{1,6})[\s_-]*layers?\W*$")
+BLOCK = re.compile(r"block(?:[\s:=_(]*|-)(\d{1,6})(?![\d.])|(?:full[\s(,:]*)?(\d{1,6})[\s_-]*layers?\W*$")
 NUMBER = re.compile(r"[-+]?[\d.][\d.e+-]*")
 STAGES = 3
 """ZeRO's last stage."""
@@ -80,7 +80,7 @@ def attention(dims: Row, heads: int) -> tuple[bool, int]:
     Raises:
         SpecError: an unknown kind, or one that contradicts the number of key heads or leaves it open.
     """
-    stated = whole(dims, "kv_heads") if dims.get("kv_heads") else None
+    stated = whole(dims, "kv_heads") if dims.get("kv_heads") is not None else None
     if dims.get("attention") is None:
         return False, stated or heads
     kind = ATTENTIONS.get(re.sub(r"[^a-z]", "", str(dims["attention"]).lower()))
@@ -107,9 +107,10 @@ def recompute_name(row: Row) -> str | None:
     words = [spelled] if NUMBER.fullmatch(spelled) else re.findall(r"[a-z0-9]+", spelled)
     if UNSTATED.intersection(words) or not spelled.strip(" -"):
         return None
-    if words and words[0] in (*YES, *NO):
+    if words and words[0] in (*YES, *NO) and (len(words) == 1 or words[0].isalpha()):
         return "full" if words[0] in YES else "none"
-    for known in (CHOSEN, PARTS, PLAIN):
+    understood = () if any(word.isdigit() for word in words) else (CHOSEN, PARTS, PLAIN)
+    for known in understood:
         for word in words:
             if word in known:
                 return known[word]

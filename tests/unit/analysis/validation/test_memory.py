@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import json
+
 import pytest
 
 from cosmic_opt.analysis.validation import validate_file
@@ -28,3 +30,10 @@ def test_the_true_first_stage_stands_beside_the_published_one() -> None:
 def test_an_unknown_metric_is_refused() -> None:
     with pytest.raises(SpecError, match="unknown metric"):
         predict_memory({"metric": "weights_gib"})
+
+
+def test_a_recompute_in_no_known_word_is_refused_whatever_the_metric() -> None:
+    rows = json.loads((data_root() / "benchmarks" / "data" / "memory.json").read_text())["rows"]
+    for row in rows:
+        with pytest.raises(SpecError, match="'recompute' is"):
+            predict_memory(row | {"recompute": "maybe"})

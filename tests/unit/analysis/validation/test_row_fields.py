@@ -264,6 +264,28 @@ def test_a_number_of_layers_runs_again_in_every_stage(spelled: str) -> None:
     assert recompute_name(row) is None
 
 
+@pytest.mark.parametrize(
+    "spelled",
+    [
+        *("block: -4", "block -4", "block 1.5", "1.5 layers", "1/2 of the layers", "full 4 of 48 layers"),
+        *("full 1/2 layers", "full every 2 layers", "full, -4 layers", "block 9999999"),
+    ],
+)
+def test_a_part_of_the_layers_that_is_no_whole_number_of_a_stage_is_refused(spelled: str) -> None:
+    with pytest.raises(SpecError, match="'recompute' is"):
+        read_row(ROW | {"recompute": spelled})
+
+
+def test_words_around_a_number_in_a_name_count_and_a_negated_one_states_nothing() -> None:
+    assert recompute_name({"recompute": "blockwise fp8, none"}) == "none"
+    assert recompute_name({"recompute": "non-selective"}) is None
+
+
+def test_no_key_heads_are_refused() -> None:
+    with pytest.raises(SpecError, match="kv_heads"):
+        read_row(ROW | {"dims": ROW["dims"] | {"kv_heads": 0}})
+
+
 def test_more_layers_than_a_stage_has_do_not_run_again() -> None:
     with pytest.raises(SpecError, match="36 layers run again, of 18 of a"):
         read_row(ROW | {"recompute": "36 layers", "pp": 2, "dp": 16})
