@@ -270,6 +270,24 @@ def test_the_split_the_model_chooses_is_the_best_measured_one_two_times_in_three
     assert regret.p90 <= 0.08
 
 
+def test_steps_that_differ_in_micro_batches_only_leave_what_the_optimizer_and_gradients_take() -> None:
+    """t(m) = a m + c: two steps of the calibration folds with different m give the measured c, and the predicted one."""
+    steps: dict[tuple[Any, ...], list[tuple[int, float, float]]] = {}
+    for result in shipped().rows:
+        row = rows()[result.id]
+        if row.get("stack") == "megatron-2021" and row.get("mbs") and row["pp"] == 1 and row["fold"] in (0, 1):
+            job = (row["model"], row["gpus"], row["tp"], row["mbs"], row["dp"], row.get("zero"))
+            count = row["gbs"] // (row["dp"] * row["mbs"])
+            steps.setdefault(job, []).append((count, float(result.measured or 0), float(result.predicted or 0)))
+    pairs = [sorted(found)[:: len(found) - 1] for found in steps.values() if len({count for count, *_ in found}) > 1]
+    assert len(pairs) >= 4
+    measured, predicted = (
+        [(few[side] * many[0] - many[side] * few[0]) / (many[0] - few[0]) for few, many in pairs] for side in (1, 2)
+    )
+    assert all(rest > 0 for rest in measured)
+    assert sum(predicted) == pytest.approx(sum(measured), rel=0.35)
+
+
 def test_a_damaged_row_is_reported_never_a_crash() -> None:
     rng = random.Random(0)
     values = [None, 0, -1, 1.5, 1e308, 10**30, float("nan"), float("inf"), "x", "", True, [], {}, 2**63]
