@@ -15,8 +15,10 @@ FIELDS = (
     *("name", "host", "attention", "memory", "matmul_share", "layer_kernels", "kernel", "elementwise_fraction"),
     *("prefill_fraction", "weight_only_fraction", "expert_rows", "overlaps_stages"),
 )
-FUSED_GATE = "fused_clamped_gate"
+FLAGS = ("fused_clamped_gate", "overlaps_host", "quantises_apart")
 """False where a file does not say."""
+GRAPHS, DEPTH = "graph_batches", "product_depth"
+"""Empty where a file does not say."""
 HOST_FIELDS = ("step", "sequence", "tensor")
 ATTENTION_FIELDS = ("launch", "head_rate", "memory_share", "grouped_reads", "narrow_reads")
 MEMORY_FIELDS = ("share", "share_of_free", "workspace", "block_tokens", "output_share", "most_sequences")
@@ -36,7 +38,7 @@ def load_engine(name: str) -> Engine:
         SpecError: there is no such engine, or its file does not describe one.
     """
     root, file = open_software("engine", name)
-    fields = root.fields(required=FIELDS, optional=("schema", "source", FUSED_GATE))
+    fields = root.fields(required=FIELDS, optional=("schema", "source", GRAPHS, DEPTH, *FLAGS))
     with blaming(file):
         return Engine(
             name=fields["name"].text(),
@@ -51,7 +53,9 @@ def load_engine(name: str) -> Engine:
             weight_only_fraction=number(fields["weight_only_fraction"]),
             expert_rows=fields["expert_rows"].integer(low=1),
             overlaps_stages=fields["overlaps_stages"].flag(),
-            fused_clamped_gate=FUSED_GATE in fields and fields[FUSED_GATE].flag(),
+            graph_batches=_whole_numbers(fields[GRAPHS]) if GRAPHS in fields else (),
+            product_depth_s=_depths(fields[DEPTH]) if DEPTH in fields else {},
+            **{flag: flag in fields and fields[flag].flag() for flag in FLAGS},
         )
 
 
@@ -69,6 +73,14 @@ def load_number_format(name: str) -> NumberFormat:
 def _parts(entry: Entry, keys: tuple[str, ...]) -> tuple[Entry, ...]:
     fields = entry.fields(required=keys)
     return tuple(fields[key] for key in keys)
+
+
+def _whole_numbers(entry: Entry) -> tuple[int, ...]:
+    return tuple(each.integer(low=1) for each in entry.items())
+
+
+def _depths(entry: Entry) -> dict[str, float]:
+    return {precision: _seconds(each) for precision, each in entry.mapping().items()}
 
 
 def _attention(entry: Entry) -> DecodeAttention:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from itertools import takewhile
 
 from cosmic_opt.errors import SpecError, Where
@@ -85,6 +85,13 @@ class Engine:
         expert_rows: Tile height to which the rows of an expert are rounded.
         overlaps_stages: Micro-batches keep all pipeline stages busy; otherwise a batch passes them one by one.
         fused_clamped_gate: It has one kernel for a gate that is clamped, scaled and shifted; else that is a chain.
+        overlaps_host: The host prepares a step while the device runs the one before: only what outlasts it costs time.
+        quantises_apart: What a narrow product reads is narrowed by a kernel of its own, unless attention or a reduction
+            writes it narrow.
+        graph_batches: Sequences of the steps it captures, ascending: a smaller batch runs as the next larger of them.
+            None: a batch runs as it is.
+        product_depth_s: Seconds each input of a product adds, by arithmetic: a thread block reads its weights' inputs
+            in turn. 0 where it is hidden, or in the device's launch.
     """
 
     name: str
@@ -100,8 +107,19 @@ class Engine:
     expert_rows: int
     overlaps_stages: bool
     fused_clamped_gate: bool = False
+    overlaps_host: bool = False
+    quantises_apart: bool = False
+    graph_batches: tuple[int, ...] = ()
+    product_depth_s: Mapping[str, float] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
+        ascending = sorted(set(self.graph_batches))
+        if list(self.graph_batches) != ascending or any(size < 1 for size in ascending):
+            raise SpecError(
+                f"graph_batches is {list(self.graph_batches)}",
+                where=Where(key="graph_batches"),
+                hint="give whole numbers above zero, each larger than the one before",
+            )
         attention, memory = self.attention, self.memory
         above_zero = {
             "elementwise_fraction": (self.elementwise_fraction,),

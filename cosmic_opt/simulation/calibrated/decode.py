@@ -5,6 +5,7 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import ArrayLike
 
+from cosmic_opt.simulation.calibrated.captured import captured_rows
 from cosmic_opt.simulation.calibrated.serving_job import FloatArray, ServingDesigns, ServingSetup, Terms
 from cosmic_opt.simulation.calibrated.serving_layer import head_s, model_parts, stage_send_s
 from cosmic_opt.simulation.calibrated.serving_stages import chosen, longest_stage, whole_model
@@ -17,9 +18,12 @@ HEAD_COMPUTE = "bf16"
 """Scores and values are multiplied in 16 bits however narrow the cache is."""
 
 
-def decode_terms(setup: ServingSetup, designs: ServingDesigns, context: ArrayLike) -> Terms:
+def decode_terms(
+    setup: ServingSetup, designs: ServingDesigns, context: ArrayLike, *, most: FloatArray | None = None
+) -> Terms:
     """Return seconds of one step of a replica by term: every layer once, the head, the host.
 
+    `most` is the largest batch the server was set up for, which is captured, too; None: the batch itself.
     Without overlapping stages the batch passes a pipeline stage after stage. With them, up to as many micro-batches as
     there are stages are under way: a step takes one of them through all stages, and the slowest stage through all of
     them, whichever is longer.
@@ -29,14 +33,18 @@ def decode_terms(setup: ServingSetup, designs: ServingDesigns, context: ArrayLik
     micro_batches = _micro_batches(designs) if overlaps else np.ones_like(designs.pp)
     sequences, routed = np.ceil(designs.sequences / micro_batches), np.ceil(designs.batch / micro_batches)
     attention = decode_attention_s(setup, designs, sequences, keys)
-    parts = model_parts(setup, designs, sequences, routed, attention, head_s(setup, designs, sequences))
+    rows = sequences
+    if most is not None:
+        rows = captured_rows(setup.engine, sequences, np.ceil(most / (designs.ep * micro_batches)))
+    parts = model_parts(setup, designs, rows, routed * rows / sequences, attention, head_s(setup, designs, rows))
     contents = whole_model(setup, designs)
     if overlaps:
         busiest = longest_stage(setup, designs, parts).times(micro_batches)
         contents = chosen(parts.total_s(busiest) > parts.total_s(contents), busiest, contents)
     terms = parts.terms(contents)
-    terms["sends"] = stage_send_s(setup, designs, sequences)
-    terms["host"] = host_s(setup, designs)
+    terms["sends"] = stage_send_s(setup, designs, rows)
+    host = host_s(setup, designs)
+    terms["host"] = np.maximum(host - sum(terms.values()), 0.0) if setup.engine.overlaps_host else host
     return terms
 
 

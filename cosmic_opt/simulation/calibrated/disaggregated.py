@@ -56,7 +56,8 @@ def disaggregated(
         raise SpecError("the pools cannot share a cache", hint="serve one model with one width of the cache")
     prompts = total_s(prefill_terms(prefill, prefill_designs, requests.prompt))
     batch = np.minimum(decode_designs.batch, admitted(decode, decode_designs, requests))
-    step = total_s(decode_terms(decode, decode_designs.with_batch(np.maximum(batch, 1.0)), requests.mean_context))
+    loaded = decode_designs.with_batch(np.maximum(batch, 1.0))
+    step = total_s(decode_terms(decode, loaded, requests.mean_context, most=decode_designs.batch))
     read = prefill_designs.dp * prefill_designs.batch / prefill_busy_s(prefill, prefill_designs, requests)
     steps = requests.output - 1  # prefill gives the first token
     answered = decode_designs.dp * batch / (steps * step) if steps else np.where(batch > 0, np.inf, 0.0)

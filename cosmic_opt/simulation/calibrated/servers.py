@@ -123,7 +123,7 @@ class TwoPools:
     def step(self) -> Terms:
         """Seconds of a decode step at the mean context, by term."""
         loaded = self.decode.with_batch(np.maximum(self.batch, 1.0))
-        return decode_terms(self.setup, loaded, self.requests.mean_context)
+        return decode_terms(self.setup, loaded, self.requests.mean_context, most=self.decode.batch)
 
     @property
     def decode_bound(self) -> NDArray[np.bool_]:

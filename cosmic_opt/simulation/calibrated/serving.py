@@ -6,6 +6,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from cosmic_opt.simulation.calibrated.captured import tuned_batch
 from cosmic_opt.simulation.calibrated.decode import decode_terms
 from cosmic_opt.simulation.calibrated.prefill import prefill_terms
 from cosmic_opt.simulation.calibrated.serving_job import FloatArray, ServingDesigns, ServingSetup, Terms
@@ -84,13 +85,15 @@ def steady_state(setup: ServingSetup, designs: ServingDesigns, requests: Request
 
     While `batch` answers are given, as many prompts are prefilled, each of which gives the first token:
     rate = n out / ((out - 1) step(n) + prefill(n)). Source: Yu 2022 (Orca, section 4.1: iteration-level scheduling).
+    The designs' batch is the most the server is set up for: of captured steps, it is the largest.
     Where stages overlap, prompts keep the slowest of them busy, but an answer does not begin before its own prompt has
     passed all.
     """
     batch = np.minimum(designs.batch, admitted(setup, designs, requests))
     loaded = designs.with_batch(np.maximum(batch, 1.0))
     more = min(requests.output - 1, 1)
-    decode = {name: more * each for name, each in decode_terms(setup, loaded, requests.mean_context).items()}
+    step = decode_terms(setup, loaded, requests.mean_context, most=designs.batch)
+    decode = {name: more * each for name, each in step.items()}
     own = total_s(prefill_terms(setup, designs.with_batch(1), requests.prompt))
     terms = {"prefill": np.maximum(prefill_busy_s(setup, loaded, requests), own)}
     terms |= {name: (requests.output - 1) * each for name, each in decode.items()}
@@ -106,8 +109,14 @@ def prefill_busy_s(setup: ServingSetup, designs: ServingDesigns, requests: Reque
 
 
 def saturated(setup: ServingSetup, designs: ServingDesigns, requests: Requests) -> SteadyState:
-    """Return the steady state of a server with more requests than it can hold; the designs' batch does not matter."""
-    return steady_state(setup, designs.with_batch(np.maximum(admitted(setup, designs, requests), 1.0)), requests)
+    """Return the steady state of a server with more requests than it can hold; the designs' batch does not matter.
+
+    Where steps are captured, the server is set up for a batch before it knows what it can hold (`tuned_batch`).
+    """
+    most = np.maximum(admitted(setup, designs, requests), 1.0)
+    if setup.engine.graph_batches:
+        most = np.maximum(most, tuned_batch(setup, designs, requests))
+    return steady_state(setup, designs.with_batch(most), requests)
 
 
 def cosmic_terms(setup: ServingSetup, designs: ServingDesigns, requests: Requests) -> Terms:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
+from cosmic_opt.simulation.calibrated.narrowing import narrowing
 from cosmic_opt.simulation.calibrated.serving_job import FloatArray, ServingDesigns, ServingSetup, Terms
 from cosmic_opt.simulation.calibrated.serving_stages import Parts, first_layers_setup
 from cosmic_opt.simulation.calibrated.shapes import (
@@ -53,7 +54,8 @@ def layer_terms(setup: ServingSetup, designs: ServingDesigns, tokens: FloatArray
     for each in matmuls:
         inputs, outputs = inputs_outputs(each, designs.tp)
         products = products + linear_s(setup, tokens, outputs, inputs)
-    kernels = setup.engine.layer_kernels + len(matmuls)
+    narrowed = narrowing(setup, designs, matmuls)
+    kernels = setup.engine.layer_kernels + len(matmuls) + narrowed.kernels
     if model.clamped_gate and not setup.engine.fused_clamped_gate:
         kernels += CLAMPED_GATE_KERNELS - 1
     terms: Terms = {"matmul": products}
@@ -61,7 +63,8 @@ def layer_terms(setup: ServingSetup, designs: ServingDesigns, tokens: FloatArray
         terms["experts"] = experts_s(setup, designs, routed)
         terms["dispatch"] = dispatch_s(setup, designs, model.experts, tokens)
         kernels += len(model.mlp_matmuls(model.experts.ffn))
-    moved = bytes_s(setup.device, elementwise_bytes(setup, designs, tokens), setup.engine.elementwise_fraction)
+    moving = elementwise_bytes(setup, designs, tokens) + tokens * narrowed.token_bytes
+    moved = bytes_s(setup.device, moving, setup.engine.elementwise_fraction)
     terms["kernels"] = kernels * setup.engine.kernel_s + moved
     terms["tensor_parallel"] = reductions(setup) * tensor_s(setup, designs, tokens)
     return terms
@@ -70,12 +73,14 @@ def layer_terms(setup: ServingSetup, designs: ServingDesigns, tokens: FloatArray
 def linear_s(setup: ServingSetup, tokens: FloatArray, outputs: FloatArray, inputs: FloatArray) -> FloatArray:
     """Return seconds of a product with stored weights: arithmetic and traffic meet in a smooth roofline.
 
-    Weights narrower than the arithmetic are widened on the way, at the engine's own share of the memory's rate.
+    Weights narrower than the arithmetic are widened on the way, at the engine's own share of the memory's rate. What a
+    block waits for its inputs in turn adds (`Engine.product_depth_s`).
     """
     simple, numbers = setup.device.gemm.simple, setup.numbers
+    depth = setup.engine.product_depth_s.get(numbers.compute, 0.0) * inputs
     compute = gemm_s(setup.compute_device, numbers.compute, tokens, outputs, inputs, sustained=True)
     traffic_s = _traffic_s(setup, outputs * inputs, tokens * inputs, tokens * outputs)
-    return np.asarray(simple.launch_s + smooth_max(compute - simple.launch_s, traffic_s, simple.knee))
+    return np.asarray(simple.launch_s + depth + smooth_max(compute - simple.launch_s, traffic_s, simple.knee))
 
 
 def _traffic_s(setup: ServingSetup, weights: FloatArray, read: FloatArray, written: FloatArray) -> FloatArray:
