@@ -8,6 +8,7 @@ from cosmic_opt.catalog.parts import positive
 from cosmic_opt.catalog.software_files import blaming, find_precision, number, numbers, open_software
 from cosmic_opt.catalog.store import shared_names
 from cosmic_opt.psa.document import Entry
+from cosmic_opt.system.hardware import operand_bytes
 from cosmic_opt.units import TICKS_PER_SECOND, Unit
 from cosmic_opt.workloads.engine import DecodeAttention, Engine, EngineHost, EngineMemory, NumberFormat
 
@@ -80,6 +81,8 @@ def _whole_numbers(entry: Entry) -> tuple[int, ...]:
 
 
 def _depths(entry: Entry) -> dict[str, float]:
+    for precision in entry.mapping():
+        operand_bytes(precision)  # refuses an unknown one
     return {precision: _seconds(each) for precision, each in entry.mapping().items()}
 
 

@@ -34,6 +34,40 @@ def test_only_an_engine_that_says_so_fuses_a_clamped_gate() -> None:
     assert [name for name in engine_names() if load_engine(name).fused_clamped_gate] == ["tensorrt-llm-2025"]
 
 
+def test_only_one_engine_captures_steps_hides_its_host_and_narrows_apart() -> None:
+    for engine in map(load_engine, engine_names()):
+        newest = engine.name == "tensorrt-llm-2025"
+        assert engine.overlaps_host is engine.quantises_apart is newest
+        assert bool(engine.graph_batches) is newest
+        assert engine.product_depth_s == ({"fp4": pytest.approx(0.75e-9)} if newest else {})
+
+
+@pytest.mark.parametrize(
+    ("line", "message"),
+    [
+        ("graph_batches: [8, 4]", r"graph_batches is \[8, 4\]"),
+        ("graph_batches: [4, 4]", r"graph_batches is \[4, 4\]"),
+        ("graph_batches: [0, 4]", "0"),
+        ("graph_batches: [-1]", "-1"),
+        ("graph_batches: [1.5]", "whole number"),
+        ("graph_batches: [.nan]", "whole number"),
+        ("graph_batches: 8", "expected a list"),
+        ("graph_batch: [8]", "graph_batch"),
+        ("overlaps_host: 1", "overlaps_host|true"),
+        ("product_depth: {fp4: -1 ns}", "below zero"),
+        ("product_depth: {fp4: fast}", "fast"),
+        ("product_depth: {fp4: 1 GB}", "1 GB"),
+        ("product_depth: {fp9: 1 ns}", "unknown precision 'fp9'"),
+        ("product_depth: [1 ns]", "key: value"),
+    ],
+)
+def test_captured_steps_and_depths_that_make_no_sense_are_refused(tmp_path: Path, line: str, message: str) -> None:
+    path = tmp_path / "own.yaml"
+    path.write_text(f"{SHIPPED.read_text(encoding='utf-8')}\n{line}\n", encoding="utf-8")
+    with pytest.raises(SpecError, match=message):
+        load_engine(str(path))
+
+
 def test_the_longest_prefix_of_a_device_names_its_share() -> None:
     shares = {"mi300": 0.3, "mi300x-oam": 0.4}
     assert share_on(shares, "mi300x") == 0.3

@@ -222,10 +222,11 @@ def test_latencies_on_nvidia_are_as_close_as_documented() -> None:
 
 
 def test_saturated_throughput_is_as_close_as_documented() -> None:
-    errors = errors_of(rows("saturated", (2,)))
-    assert errors is not None
-    assert errors.absolute < 0.09
-    assert errors.p90 < 0.21
+    for folds, absolute, p90 in (((0,), 0.04, 0.11), ((1,), 0.06, 0.13), ((2,), 0.06, 0.11)):
+        errors = errors_of(rows("saturated", folds))
+        assert errors is not None
+        assert errors.absolute < absolute
+        assert errors.p90 < p90
 
 
 def test_rows_on_mi300x_are_ranked_right() -> None:
