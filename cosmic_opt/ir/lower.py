@@ -7,16 +7,14 @@ prime exponents, a linear relation, a product, a table over its columns, or a li
 
 from __future__ import annotations
 
-import math
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field
-from functools import cached_property
 
 import numpy as np
-from numpy.typing import NDArray
 
-from cosmic_opt.errors import LimitError, Where
-from cosmic_opt.ir.model import Conditional, Constraint, IRColumn, Linear, LoweredModel, Origin, Product, Table, Weights
+from cosmic_opt.errors import LimitError
+from cosmic_opt.ir.draft import Draft, Helper
+from cosmic_opt.ir.model import Conditional, Linear, LoweredModel, Origin, Product, Table, Weights
 from cosmic_opt.ir.passes.forms import (
     Columns,
     Function,
@@ -27,18 +25,11 @@ from cosmic_opt.ir.passes.forms import (
     values_by_code,
 )
 from cosmic_opt.ir.passes.normal_form import negate, normalise
-from cosmic_opt.ir.passes.propagate import propagate
-from cosmic_opt.ir.passes.rows import joint_rows
-from cosmic_opt.psa.evaluate import evaluate
 from cosmic_opt.psa.parameter_set import ParameterSet
-from cosmic_opt.psa.quantity import Values
-from cosmic_opt.psa.term import SAFE, Apply, ColumnTerm, Constant, Term, is_category, magnitude, show
-from cosmic_opt.units import Unit
+from cosmic_opt.psa.term import Apply, Constant, Term, is_category
 
 SMALL_TABLE = 1 << 12
 """A relation with at most so many combinations is tabulated before anything cleverer is tried."""
-WIDE_TABLE = 1 << 16
-"""Above so many combinations a sum of several wide terms gets helper columns instead of one table."""
 
 
 def lower(parameter_set: ParameterSet) -> LoweredModel:
@@ -47,66 +38,28 @@ def lower(parameter_set: ParameterSet) -> LoweredModel:
     Raises:
         LimitError: a rule relates too many parameters at once to be tabulated.
     """
-    return Lowering(parameter_set).run()
-
-
-@dataclass(frozen=True)
-class _Helper:
-    """A column and the value each of its codes stands for."""
-
-    column: int
-    values: tuple[int, ...]
+    return Lowering(Draft.of(parameter_set)).run()
 
 
 @dataclass
 class Lowering:
-    """A model under construction; `ir.objective` resumes it to give an objective its helper columns."""
+    """The rules of a parameter set, taken apart into constraints of a draft."""
 
-    parameter_set: ParameterSet
-    columns: list[IRColumn] = field(default_factory=list)
-    allowed: list[NDArray[np.int32]] = field(default_factory=list)
-    constraints: list[Constraint] = field(default_factory=list)
-    definitions: list[Table] = field(default_factory=list)
-    helpers: dict[Term, _Helper] = field(default_factory=dict)
+    draft: Draft
     deferred: list[tuple[Term, Term | None, Origin]] = field(default_factory=list)
     deferring: bool = True
 
-    @cached_property
-    def terms(self) -> Columns:
-        """The design columns as terms, by name."""
-        return {column.name: column.term for column in self.parameter_set.columns}
-
     def run(self) -> LoweredModel:
-        for column in self.parameter_set.columns:
-            self.columns.append(IRColumn(column.name, len(column.values)))
-            self.allowed.append(np.arange(len(column.values), dtype=np.int32))
-        for constraint in self.parameter_set.constraints:
+        """Lower every rule; what is wide waits until the others have left it fewer rows."""
+        for constraint in self.draft.parameter_set.constraints:
             if not constraint.simulated:
                 origin = Origin(constraint.name, constraint.text, constraint.where)
                 self.require(normalise(constraint.term), None, origin)
         self.deferring = False
-        self.shrink()
+        self.draft.shrink()
         for term, guard, origin in self.deferred:
             self.require(term, guard, origin)
-        return self.shrink()
-
-    def shrink(self) -> LoweredModel:
-        """Propagate what is lowered so far; later tables then hold fewer rows."""
-        model = propagate(
-            LoweredModel(
-                tuple(self.columns),
-                tuple(self.constraints),
-                tuple(self.allowed),
-                tuple(self.definitions),
-                len(self.parameter_set.columns),
-            )
-        )
-        self.allowed, self.constraints = list(model.allowed), list(model.constraints)
-        self.definitions = list(model.definitions)
-        return model
-
-    def position(self, name: str) -> int:
-        return self.parameter_set.positions[name]
+        return self.draft.shrink()
 
     # --- conditions -------------------------------------------------------------------------------------------
 
@@ -126,10 +79,10 @@ class Lowering:
 
     def require_any(self, term: Apply, guard: Term | None, origin: Origin) -> None:
         """A disjunction: a table when narrow, else its widest part under the guard that the others fail."""
-        if guard is None and self.combinations(term.columns) <= SMALL_TABLE:
+        if guard is None and self.draft.combinations(term.columns) <= SMALL_TABLE:
             self.tabulate(term, None, origin)
             return
-        widest = max(term.operands, key=lambda operand: self.combinations(operand.columns))
+        widest = max(term.operands, key=lambda operand: self.draft.combinations(operand.columns))
         others = [negate(operand) for operand in term.operands if operand is not widest]
         condition = [guard, *others] if guard is not None else others
         self.require(widest, condition[0] if len(condition) == 1 else Apply("and", tuple(condition)), origin)
@@ -137,7 +90,7 @@ class Lowering:
     def require_relation(self, term: Apply, guard: Term | None, origin: Origin) -> None:
         """A relation, in the first form that fits it."""
         operator = term.operator
-        combinations = self.combinations(term.columns)
+        combinations = self.draft.combinations(term.columns)
         if guard is None and len(term.columns) == 1:
             self.tabulate(term, None, origin)
         elif (operator == "==" and self.as_exponents(term, guard, origin)) or (
@@ -153,16 +106,20 @@ class Lowering:
         else:
             self.as_wide(term, guard, origin)
 
+    def tabulate(self, term: Term, guard: Term | None, origin: Origin) -> None:
+        """Add the table of every combination for which `term` is true."""
+        self.add(self.draft.table_of(term, origin), guard, origin)
+
     def add(self, body: Linear | Product | Table, guard: Term | None, origin: Origin) -> None:
         """Add a constraint, conditional on `guard`."""
         if guard is None:
-            self.constraints.append(body)
+            self.draft.constraints.append(body)
             return
-        helper = self.helper_of(guard, condition=True)
+        helper = self.draft.helper_of(guard, condition=True)
         if helper.values == (1,):
-            self.constraints.append(body)
+            self.draft.constraints.append(body)
         elif helper.values != (0,):
-            self.constraints.append(Conditional(helper.column, body, origin))
+            self.draft.constraints.append(Conditional(helper.column, body, origin))
 
     # --- forms ------------------------------------------------------------------------------------------------
 
@@ -176,7 +133,8 @@ class Lowering:
         (a, left), (b, right) = left_side, right_side
         if len(left) + len(right) < 2:
             return False
-        equations = exponent_equations(factor_values(left, self.terms), factor_values(right, self.terms), (a, b))
+        terms = self.draft.terms
+        equations = exponent_equations(factor_values(left, terms), factor_values(right, terms), (a, b))
         if equations is None:
             return False
         for weights, target in equations:
@@ -190,7 +148,7 @@ class Lowering:
         parts = [*summands(term.operands[0]), *summands(term.operands[1], -1)]
         if any(len(part.columns) > 1 for _, part in parts):
             return False
-        constant, weights = _gather(parts, self.terms)
+        constant, weights = _gather(parts, self.draft.terms)
         low, high = _range_of(term.operator, -constant)
         self.add(self.linear(weights, low, high, origin), guard, origin)
         return True
@@ -205,25 +163,25 @@ class Lowering:
             if form is None or not isinstance(other, Constant) or not isinstance(other.value, int):
                 continue
             constant, factors = form
-            values = factor_values(factors, self.terms)
+            values = factor_values(factors, self.draft.terms)
             if constant <= 0 or len(values) < 2 or min(min(row) for row in values.values()) < 0:
                 continue
             low, high = _range_of(operator, other.value)
             lower = None if low is None else -(-low // constant)
             upper = None if high is None else high // constant
-            names = sorted(values, key=self.position)
-            columns = tuple(self.position(name) for name in names)
+            names = sorted(values, key=self.draft.position)
+            columns = tuple(self.draft.position(name) for name in names)
             self.add(Product(columns, tuple(values[name] for name in names), lower, upper, origin), guard, origin)
             return True
         return False
 
     def linear(self, weights: Function, low: int | None, high: int | None, origin: Origin) -> Linear:
         """Return a linear constraint; columns whose weights are all equal become part of the bounds."""
-        names = [name for name in sorted(weights, key=self.position) if len(set(weights[name])) > 1]
+        names = [name for name in sorted(weights, key=self.draft.position) if len(set(weights[name])) > 1]
         fixed = sum(row[0] for name, row in weights.items() if name not in names)
         rows: Weights = tuple(weights[name] for name in names)
         low, high = _shift(low, -fixed), _shift(high, -fixed)
-        return Linear(tuple(self.position(name) for name in names), rows, low, high, origin)
+        return Linear(tuple(self.draft.position(name) for name in names), rows, low, high, origin)
 
     def as_wide(self, term: Apply, guard: Term | None, origin: Origin) -> None:
         """A relation over many combinations: one table for one wide term, else a sum of helper columns.
@@ -247,128 +205,15 @@ class Lowering:
 
     def as_helpers(self, operator: str, parts: Sequence[tuple[int, Term]], guard: Term | None, origin: Origin) -> None:
         """Give every term that reads several columns a helper column; relate the sum of them."""
-        constant, columns, rows = self.weighted_sum(parts)
+        constant, columns, rows = self.draft.weighted_sum(parts)
         if operator != "!=":
             low, high = _range_of(operator, -constant)
             self.add(Linear(columns, rows, low, high, origin), guard, origin)
             return
-        total = self.chain("+", [_Helper(c, r) for c, r in zip(columns, rows, strict=True)], origin.name)
+        total = self.draft.chain("+", [Helper(c, r) for c, r in zip(columns, rows, strict=True)], origin.name)
         codes = [code for code, value in enumerate(total.values) if value != -constant]
         table = np.array(codes, dtype=np.int32).reshape(-1, 1)
         self.add(Table((total.column,), table, origin), guard, origin)
-
-    def weighted_sum(self, parts: Sequence[tuple[int, Term]]) -> tuple[int, tuple[int, ...], Weights]:
-        """Return the constant, the columns and their weights by code of a sum; a wide term gets a helper column."""
-        constant = 0
-        weights: dict[int, tuple[int, ...]] = {}
-        for sign, part in parts:
-            if isinstance(part, Constant):
-                assert isinstance(part.value, int), part
-                constant += sign * part.value
-                continue
-            helper = self.helper_of(part)
-            old = weights.get(helper.column, (0,) * len(helper.values))
-            weights[helper.column] = tuple(a + sign * b for a, b in zip(old, helper.values, strict=True))
-        return constant, tuple(weights), tuple(weights.values())
-
-    # --- tables and helpers -----------------------------------------------------------------------------------
-
-    def combinations(self, names: frozenset[str]) -> int:
-        return math.prod(len(self.allowed[self.position(name)]) for name in names)
-
-    def rows(self, columns: Sequence[int]) -> NDArray[np.int32]:
-        known = [*self.constraints, *self.definitions]
-        return joint_rows(columns, self.columns, self.allowed, known)
-
-    def evaluate_rows(self, term: Term, names: Sequence[str], rows: NDArray[np.int32]) -> Values:
-        arrays: Mapping[str, Values] = {
-            name: self.parameter_set.column(name).array[rows[:, position]] for position, name in enumerate(names)
-        }
-        return evaluate(term, arrays, len(rows))
-
-    def tabulate(self, term: Term, guard: Term | None, origin: Origin) -> None:
-        """Add the table of every combination for which `term` is true."""
-        names = sorted(term.columns, key=self.position)
-        columns = tuple(self.position(name) for name in names)
-        rows = self.rows(columns)
-        keep = np.asarray(self.evaluate_rows(term, names, rows), dtype=bool)
-        self.add(Table(columns, rows[keep], origin), guard, origin)
-
-    def helper_of(self, term: Term, *, condition: bool = False) -> _Helper:
-        """Return a column whose codes stand for the values of `term`; a condition gets codes 0 and 1."""
-        if len(term.columns) == 1 and not condition:
-            (name,) = term.columns
-            return _Helper(self.position(name), values_by_code(term, self.terms[name]))
-        if term in self.helpers:
-            return self.helpers[term]
-        helper = self.make_helper(term)
-        self.helpers[term] = helper
-        return helper
-
-    def make_helper(self, term: Term) -> _Helper:
-        names = sorted(term.columns, key=self.position)
-        columns = [self.position(name) for name in names]
-        narrow = self.combinations(term.columns) <= WIDE_TABLE
-        if not isinstance(term, Apply) or narrow or any(map(is_category, term.operands)):
-            rows = self.rows(columns)
-            return self.define(columns, rows, self.evaluate_rows(term, names, rows), show(term))
-        operands = [self.helper_of(operand) for operand in term.operands if not isinstance(operand, Constant)]
-        constants = [operand for operand in term.operands if isinstance(operand, Constant)]
-        if term.operator in ("+", "*", "min", "max", "and", "or"):
-            joined = self.chain(term.operator, operands, show(term))
-            if not constants:
-                return joined
-            operands = [joined]
-        return self.combine(term, operands, constants)
-
-    def chain(self, operator: str, operands: Sequence[_Helper], name: str) -> _Helper:
-        """Join helper columns pairwise with an associative operator."""
-        joined = operands[0]
-        for operand in operands[1:]:
-            left = ColumnTerm("left", joined.values, Unit.NONE)
-            right = ColumnTerm("right", operand.values, Unit.NONE)
-            joined = self.join(Apply(operator, (left, right)), [joined, operand], name)
-        return joined
-
-    def combine(self, term: Apply, operands: Sequence[_Helper], constants: Sequence[Constant]) -> _Helper:
-        """Apply an operator to helper columns (and constants) and give the result a helper column."""
-        terms: list[Term] = []
-        inputs = iter(operands)
-        names = iter(("left", "right"))
-        if len(operands) + len(constants) == len(term.operands):
-            for operand in term.operands:
-                if isinstance(operand, Constant):
-                    terms.append(operand)
-                else:
-                    terms.append(ColumnTerm(next(names), next(inputs).values, Unit.NONE))
-        else:
-            terms = [ColumnTerm("left", operands[0].values, Unit.NONE), *constants]
-        return self.join(Apply(term.operator, tuple(terms)), operands, show(term))
-
-    def join(self, term: Apply, operands: Sequence[_Helper], name: str) -> _Helper:
-        columns = [operand.column for operand in operands]
-        if len(set(columns)) < len(columns):
-            columns = columns[:1]
-        rows = self.rows(columns)
-        wide = magnitude(term) >= SAFE
-        arrays: dict[str, Values] = {}
-        for at, key in enumerate(("left", "right")[: len(operands)]):
-            array = np.array(operands[at].values, dtype=object if wide else np.int64)
-            arrays[key] = array[rows[:, min(at, len(columns) - 1)]]
-        return self.define(columns, rows, evaluate(term, arrays, len(rows)), name)
-
-    def define(self, inputs: Sequence[int], rows: NDArray[np.int32], values: Values, name: str) -> _Helper:
-        """Add a helper column with the given value per row of its inputs; without rows no design is feasible."""
-        distinct = sorted({int(value) for value in values}) or [0]
-        code: Callable[[int], int] = {value: position for position, value in enumerate(distinct)}.__getitem__
-        output = np.array([code(int(value)) for value in values], dtype=np.int32).reshape(-1, 1)
-        column = len(self.columns)
-        self.columns.append(IRColumn(f"{name} #{column}", len(distinct), helper=True))
-        self.allowed.append(np.arange(len(distinct), dtype=np.int32))
-        table = np.hstack([rows, output]).astype(np.int32)
-        origin = Origin(name, name, Where())
-        self.definitions.append(Table((*inputs, column), table, origin))
-        return _Helper(column, tuple(distinct))
 
 
 def _gather(parts: Sequence[tuple[int, Term]], columns: Columns) -> tuple[int, Function]:

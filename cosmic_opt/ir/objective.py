@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from cosmic_opt.ir.lower import Lowering
+from cosmic_opt.ir.draft import Draft
 from cosmic_opt.ir.model import LoweredModel, Weights
 from cosmic_opt.ir.passes.forms import summands
 from cosmic_opt.psa.parameter_set import ParameterSet
@@ -35,12 +35,6 @@ def lower_objective(
     """
     if model.infeasible:
         return model, LinearObjective((), (), maximise)
-    lowering = Lowering(
-        parameter_set,
-        columns=list(model.columns),
-        allowed=list(model.allowed),
-        constraints=list(model.constraints),
-        definitions=list(model.definitions),
-    )
-    constant, columns, weights = lowering.weighted_sum(summands(term))
-    return lowering.shrink(), LinearObjective(columns, weights, maximise, constant)
+    draft = Draft.resumed(parameter_set, model)
+    constant, columns, weights = draft.weighted_sum(summands(term))
+    return draft.shrink(), LinearObjective(columns, weights, maximise, constant)

@@ -7,6 +7,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 
 from cosmic_opt.feasibility.feasible_set import feasible_set
+from cosmic_opt.ir import draft
 from cosmic_opt.ir import lower as lowering
 from cosmic_opt.ir.check import check, recheck
 from cosmic_opt.solvers.base import Limits
@@ -45,7 +46,7 @@ def assert_engines_agree(source: Source) -> None:
 )
 def test_engines_give_the_same_set(monkeypatch: pytest.MonkeyPatch, focus: str, small: int, wide: int) -> None:
     monkeypatch.setattr(lowering, "SMALL_TABLE", small)
-    monkeypatch.setattr(lowering, "WIDE_TABLE", wide)
+    monkeypatch.setattr(draft, "WIDE_TABLE", wide)
 
     @fixed
     @given(sources(focus))

@@ -13,6 +13,7 @@ from cosmic_opt.api import Problem
 from cosmic_opt.errors import LimitError, SpecError, Where
 from cosmic_opt.feasibility.compile import CompileLimit
 from cosmic_opt.feasibility.feasible_set import FeasibleSet, feasible_set
+from cosmic_opt.ir import draft
 from cosmic_opt.ir import lower as lowering
 from cosmic_opt.ir.lower import lower
 from cosmic_opt.ir.model import IRColumn, Linear, LoweredModel, Origin, Product, Table
@@ -268,7 +269,7 @@ def test_equal_partial_sums_are_one_state() -> None:
 
 def test_a_helper_multiplies_no_design(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(lowering, "SMALL_TABLE", 1)
-    monkeypatch.setattr(lowering, "WIDE_TABLE", 1)
+    monkeypatch.setattr(draft, "WIDE_TABLE", 1)
     parameter_set = psa(dict.fromkeys("abc", "[1, 2, 3]"), "(a * b) % c + b * c // 2 <= 4")
     model = lower(parameter_set)
     assert any(column.helper for column in model.columns)

@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 
 from cosmic_opt.errors import LimitError
+from cosmic_opt.ir import draft
 from cosmic_opt.ir import lower as lowering
 from cosmic_opt.ir.check import check
 from cosmic_opt.ir.lower import lower
@@ -97,13 +98,13 @@ def test_guard_that_no_design_meets_keeps_every_design(monkeypatch: pytest.Monke
 
 def test_helper_over_an_already_empty_set_leaves_it_empty(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(lowering, "SMALL_TABLE", 1)
-    monkeypatch.setattr(lowering, "WIDE_TABLE", 1)
+    monkeypatch.setattr(draft, "WIDE_TABLE", 1)
     assert_exact(psa("u * v == v", "u * v == -7 implies u * v == u", u="[-7, -4]", v="[1, 2, 4]"))
 
 
 def test_categories_stay_categories_however_small_the_limits(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(lowering, "SMALL_TABLE", 1)
-    monkeypatch.setattr(lowering, "WIDE_TABLE", 1)
+    monkeypatch.setattr(draft, "WIDE_TABLE", 1)
     assert_exact(
         psa("x == red implies a * b == 1", "x != y", x="[red, green]", y="[green, red]", a="[1, 2]", b="[1, 3]")
     )
@@ -132,7 +133,7 @@ def test_quantity_of_several_terms_is_summed_exactly(monkeypatch: pytest.MonkeyP
     domains = {"a": "[-2, 0, 1, 5]", "b": "[0, 1, 2]", "c": "[1, -1, 3]"}
     for small, wide in ((1 << 12, 1 << 16), (1, 1)):
         monkeypatch.setattr(lowering, "SMALL_TABLE", small)
-        monkeypatch.setattr(lowering, "WIDE_TABLE", wide)
+        monkeypatch.setattr(draft, "WIDE_TABLE", wide)
         assert_exact(psa_with({"area": area}, {}, "area <= 9", "area % 2 == 0 or a == 5", **domains))
 
 

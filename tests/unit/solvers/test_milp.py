@@ -13,6 +13,7 @@ from hypothesis import strategies as st
 
 from cosmic_opt.errors import LimitError
 from cosmic_opt.feasibility.feasible_set import feasible_set
+from cosmic_opt.ir import draft
 from cosmic_opt.ir import lower as lowering
 from cosmic_opt.ir.check import check
 from cosmic_opt.ir.model import Linear, LoweredModel, Product
@@ -95,7 +96,7 @@ def test_milp_cp_sat_exhaustive_and_diagram_agree(
     monkeypatch: pytest.MonkeyPatch, focus: str, small: int, wide: int
 ) -> None:
     monkeypatch.setattr(lowering, "SMALL_TABLE", small)
-    monkeypatch.setattr(lowering, "WIDE_TABLE", wide)
+    monkeypatch.setattr(draft, "WIDE_TABLE", wide)
 
     @fixed(20)
     @given(problems(focus))

@@ -10,6 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from cosmic_opt.errors import LimitError, SpecError
+from cosmic_opt.ir import draft
 from cosmic_opt.ir import lower as lowering
 from cosmic_opt.ir.check import check
 from cosmic_opt.ir.model import Conditional, Linear, Product
@@ -166,7 +167,7 @@ def test_linear_optimum_is_that_of_the_listed_designs(
     monkeypatch: pytest.MonkeyPatch, focus: str, small: int, wide: int
 ) -> None:
     monkeypatch.setattr(lowering, "SMALL_TABLE", small)
-    monkeypatch.setattr(lowering, "WIDE_TABLE", wide)
+    monkeypatch.setattr(draft, "WIDE_TABLE", wide)
 
     @settings(derandomize=True, deadline=None, max_examples=40)
     @given(sources(focus), st.randoms(use_true_random=False), st.booleans())

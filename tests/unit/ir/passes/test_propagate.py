@@ -7,6 +7,7 @@ import pytest
 from hypothesis import given, settings
 
 from cosmic_opt.errors import Where
+from cosmic_opt.ir import draft
 from cosmic_opt.ir import lower as lowering
 from cosmic_opt.ir.check import check
 from cosmic_opt.ir.model import Conditional, Constraint, IRColumn, Linear, LoweredModel, Origin, Product, Table
@@ -87,9 +88,9 @@ def test_empty_table_makes_the_model_infeasible() -> None:
 @pytest.mark.parametrize(("small", "wide"), [(1 << 12, 1 << 16), (1, 1)])
 def test_propagation_keeps_the_set(monkeypatch: pytest.MonkeyPatch, small: int, wide: int) -> None:
     monkeypatch.setattr(lowering, "SMALL_TABLE", small)
-    monkeypatch.setattr(lowering, "WIDE_TABLE", wide)
+    monkeypatch.setattr(draft, "WIDE_TABLE", wide)
     with monkeypatch.context() as without:
-        without.setattr(lowering, "propagate", lambda model: model)
+        without.setattr(draft, "propagate", lambda model: model)
         lower_plain = lowering.lower
 
         @settings(derandomize=True, deadline=None, max_examples=60)

@@ -1,0 +1,61 @@
+"""Helper columns of a draft: determined by the design columns, shared by equal terms."""
+
+from __future__ import annotations
+
+import pytest
+
+from cosmic_opt.ir import draft as drafting
+from cosmic_opt.ir.draft import Draft, Helper
+from cosmic_opt.ir.lower import lower
+from cosmic_opt.ir.model import Origin
+from cosmic_opt.psa.parameter_set import ParameterSet
+from cosmic_opt.psa.term import Apply, Term
+from tests.unit.ir.test_lower import psa
+
+
+def small() -> ParameterSet:
+    return psa("a + b <= 4", a="[1, 2, 3]", b="[1, 2, 5]")
+
+
+def term(parameter_set: ParameterSet, operator: str) -> Term:
+    columns = {column.name: column.term for column in parameter_set.columns}
+    return Apply(operator, (columns["a"], columns["b"]))
+
+
+def test_helper_of_one_column_is_that_column() -> None:
+    parameter_set = small()
+    assert Draft.of(parameter_set).helper_of(parameter_set.column("b").term) == Helper(1, (1, 2, 5))
+
+
+def test_equal_terms_share_one_helper_column() -> None:
+    parameter_set = small()
+    draft = Draft.of(parameter_set)
+    helper = draft.helper_of(term(parameter_set, "*"))
+    assert helper == draft.helper_of(term(parameter_set, "*"))
+    assert (helper.column, helper.values) == (2, (1, 2, 3, 4, 5, 6, 10, 15))
+    assert len(draft.columns) == 3
+
+
+@pytest.mark.parametrize("wide", [1, 1 << 16])
+def test_helper_column_has_one_code_per_combination_of_its_inputs(monkeypatch: pytest.MonkeyPatch, wide: int) -> None:
+    monkeypatch.setattr(drafting, "WIDE_TABLE", wide)
+    parameter_set = small()
+    draft = Draft.of(parameter_set)
+    helper = draft.helper_of(term(parameter_set, "+"))
+    (table,) = draft.definitions
+    products = {(int(a), int(b)): helper.values[code] for a, b, code in table.rows}
+    assert products == {(i, j): a + b for i, a in enumerate((1, 2, 3)) for j, b in enumerate((1, 2, 5))}
+
+
+def test_resumed_draft_tabulates_what_the_rules_left_only() -> None:
+    parameter_set = small()
+    draft = Draft.resumed(parameter_set, lower(parameter_set))
+    assert [codes.tolist() for codes in draft.allowed] == [[0, 1, 2], [0, 1]]
+    table = draft.table_of(term(parameter_set, ">="), Origin("r", "a >= b", parameter_set.constraints[0].where))
+    assert table.rows.tolist() == [[0, 0], [1, 0], [1, 1], [2, 0]]
+
+
+def test_draft_without_rules_allows_every_code() -> None:
+    draft = Draft.of(small())
+    assert [codes.tolist() for codes in draft.allowed] == [[0, 1, 2], [0, 1, 2]]
+    assert draft.combinations(frozenset({"a", "b"})) == 9
