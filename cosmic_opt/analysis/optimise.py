@@ -121,20 +121,10 @@ def optimise(
     backend = None if solver is None else load_solver(solver)
     instance, term = _bind_expression(spec, edits, expression, where)
     question = _pose(instance, term, expression, where, maximise=maximise)
-    model, objective = question.model, question.objective
-    chosen = backend or load_solver(choose_solver(model, objective))
-    parameter_set = instance.parameter_set
+    chosen = backend or load_solver(choose_solver(question.model, question.objective))
     given, passed_over = _given(spec, edits, question, tuple(start))
-    if not cold:
-        given = question.candidates(np.concatenate([given, codes_of(parameter_set, [instance.baseline])]), seed)
-    first = None if model.infeasible else best_start(model, objective, given)
+    first, first_value = question.best_of(given if cold else question.candidates(given, seed))
     result, tied, proved_by_start = _solved(question, chosen, first, Limits(seconds=time_limit_s))
-    recheck(model, parameter_set, tied.design, chosen.name)
-    _recheck_value(model, objective, tied.design, result)
-    design = parameter_set.batch(tied.design)
-    began = None if first is None else int(objective_values(model, objective, first)[0])
-    value, bound, first_value = (question.shown(number) for number in (result.value, result.bound, began))
-    question.recheck_simulated(design, value)
     return Optimum(
         term.name if isinstance(term, Simulated) else expression,
         maximise,
@@ -142,10 +132,10 @@ def optimise(
         chosen.name,
         result.status,
         result.stop,
-        design,
-        value,
-        bound,
-        first_value,
+        question.rechecked(result, tied.design, chosen.name),
+        question.shown(result.value),
+        question.shown(result.bound),
+        question.shown(first_value),
         None if question.table is None else len(question.table),
         least_code=tied.least,
         proved_by_start=proved_by_start,
@@ -215,9 +205,17 @@ class _Question:
             raise too_many_rows(len(self.table), limit, what, choices_of(self.model, self.table.columns))
 
     def candidates(self, given: Codes, seed: int) -> Codes:
-        """Return designs to begin with: the given ones, a sample of the structural ones, one of each table row."""
-        known = [given, sampled(self.structural, seed)]
+        """Return designs to begin with: given, the instance's own, a sample of the structural, one per table row."""
+        own = codes_of(self.instance.parameter_set, [self.instance.baseline])
+        known = [given, own, sampled(self.structural, seed)]
         return np.concatenate(known if self.table is None else [*known, self.table.designs])
+
+    def best_of(self, given: Codes) -> tuple[Codes | None, int | None]:
+        """Return the best feasible one of the given designs, as one row, and its value of the solver's objective."""
+        first = None if self.model.infeasible else best_start(self.model, self.objective, given)
+        if first is None:
+            return None, None
+        return first, int(objective_values(self.model, self.objective, first)[0])
 
     def shown(self, number: int | None) -> int | Fraction | None:
         """Return a number of the solver's objective as one of the expression."""
@@ -226,7 +224,20 @@ class _Question:
     def _of_ticks(self, ticks: int) -> int | Fraction:
         return ticks if self.work is None else Fraction(self.work, ticks)
 
-    def recheck_simulated(self, design: DesignBatch, value: int | Fraction | None) -> None:
+    def rechecked(self, result: SolveResult, codes: Codes, solver: str) -> DesignBatch:
+        """Return the design of a result, checked without the solver: its rules, its value, its simulation.
+
+        Raises:
+            EngineDisagreement: the solver or the table said something else.
+        """
+        parameter_set = self.instance.parameter_set
+        recheck(self.model, parameter_set, codes, solver)
+        _recheck_value(self.model, self.objective, codes, result)
+        design = parameter_set.batch(codes)
+        self._recheck_simulated(design, self.shown(result.value))
+        return design
+
+    def _recheck_simulated(self, design: DesignBatch, value: int | Fraction | None) -> None:
         """Simulate the design; raise EngineDisagreement where the table said something else."""
         if self.table is None or not len(design):
             return

@@ -10,7 +10,7 @@ import typer
 from cosmic_opt.cli.design_file import read_values
 from cosmic_opt.cli.exits import DONE, INFEASIBLE, LIMIT
 from cosmic_opt.cli.options import Request, problem_command
-from cosmic_opt.cli.time_limit import seconds_of
+from cosmic_opt.cli.time_limit import TimeLimit, seconds_of
 from cosmic_opt.errors import SpecError, Where
 from cosmic_opt.feasibility.conflict import first_conflict
 from cosmic_opt.search.budget import Budget
@@ -30,9 +30,7 @@ def optimise(
     solver: Annotated[
         str | None, typer.Option("--solver", help="exhaustive, cp_sat or milp; by default the size chooses.")
     ] = None,
-    time_limit: Annotated[
-        str | None, typer.Option("--time-limit", metavar="TIME", help="Stop after 60, '90 s' or '5 min'.")
-    ] = None,
+    time_limit: TimeLimit = None,
     start: Annotated[
         str | None, typer.Option("--start", metavar="FILE", help="Begin with this design: JSON or YAML, '-' for stdin.")
     ] = None,

@@ -10,7 +10,7 @@ import typer
 from cosmic_opt.catalog.job_kinds import INFERENCE, TRAINING, JobKind
 from cosmic_opt.cli.exits import DONE, INFEASIBLE, LIMIT
 from cosmic_opt.cli.options import Request, problem_command
-from cosmic_opt.cli.time_limit import seconds_of
+from cosmic_opt.cli.time_limit import TimeLimit, seconds_of
 from cosmic_opt.errors import SpecError, Where, nearest
 from cosmic_opt.feasibility.conflict import first_conflict
 from cosmic_opt.reporting.counts import why_empty
@@ -30,9 +30,7 @@ def pareto(
             help="step_time and one or two of network_cost, memory_per_npu, ...; of a served model any two or three.",
         ),
     ] = None,
-    time_limit: Annotated[
-        str | None, typer.Option("--time-limit", metavar="TIME", help="Stop after 60, '90 s' or '5 min'.")
-    ] = None,
+    time_limit: TimeLimit = None,
 ) -> int:
     """List every design that no other beats in one objective without losing in another, with a proof."""
     from cosmic_opt.reporting.fronts import front_keys, front_status, front_text  # numba takes a second to load

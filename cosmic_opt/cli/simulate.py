@@ -64,22 +64,13 @@ def simulate(
     problem, batch = read_design(request.problem, design)
     _check_events(problem, engine)
     keys: dict[str, object] = {"name": problem.instance.name, "design": next(designs_keys(batch))}
-    broken = problem.violations(batch)
-    if not broken:
-        from cosmic_opt.reporting.scores import score_keys, score_text  # numba takes a second to load
-
-        broken = _too_slow(problem, batch)
-        if not broken and engine != ANALYTICAL:
-            return _by_events(request, problem, batch, {**keys, "engine": engine}, _Extras(timeline, program, slowdown))
-        if not broken:
-            report = problem.simulate(batch)
-            launch = launch_options(problem.instance, batch)
-            shown = f"{design_text(batch)}\n\n{launch_text(launch)}" if launch else design_text(batch)
-            text = f"{request.title}\n\n{shown}\n\n{score_text(report, problem.instance)}"
-            keys |= {"engine": _engine(problem, engine), **score_keys(report), "launch": launch, "violations": []}
-            request.output.result("simulate", keys, text)
-            return DONE
-    return _refuse(request, batch, {**keys, "engine": _engine(problem, engine)}, broken)
+    keys["engine"] = _engine(problem, engine)
+    broken = problem.violations(batch) or _too_slow(problem, batch)
+    if broken:
+        return _refuse(request, batch, keys, broken)
+    if engine == ANALYTICAL:
+        return _by_closed_forms(request, problem, batch, keys)
+    return _by_events(request, problem, batch, keys, _Extras(timeline, program, slowdown))
 
 
 def _engine(problem: Problem, asked: str) -> str:
@@ -105,6 +96,18 @@ def _check_events(problem: Problem, engine: str) -> None:
             where=Where("--engine"),
             hint=f"leave out --engine {engine}, or take an instance without 'stack' or 'engine'",
         )
+
+
+def _by_closed_forms(request: Request, problem: Problem, batch: DesignBatch, keys: dict[str, object]) -> int:
+    """Print the score by closed forms, and what runs the design where a framework can."""
+    from cosmic_opt.reporting.scores import score_keys, score_text  # numba takes a second to load
+
+    report = problem.simulate(batch)
+    launch = launch_options(problem.instance, batch)
+    shown = f"{design_text(batch)}\n\n{launch_text(launch)}" if launch else design_text(batch)
+    text = f"{request.title}\n\n{shown}\n\n{score_text(report, problem.instance)}"
+    request.output.result("simulate", keys | {**score_keys(report), "launch": launch, "violations": []}, text)
+    return DONE
 
 
 @dataclass(frozen=True)

@@ -18,7 +18,7 @@ from cosmic_opt.cli.engine_pool import EnginePool, Place, Pool, Scheduler, Worke
 from cosmic_opt.cli.exits import DONE, INFEASIBLE, INTERRUPTED, LIMIT
 from cosmic_opt.cli.files import check_target, whole_file
 from cosmic_opt.cli.options import Request, problem_command
-from cosmic_opt.cli.time_limit import seconds_of
+from cosmic_opt.cli.time_limit import TimeLimit, seconds_of
 from cosmic_opt.errors import SpecError, Where, nearest
 from cosmic_opt.feasibility.conflict import first_conflict
 from cosmic_opt.reporting.counts import why_empty
@@ -57,9 +57,7 @@ def solve(
         Path | None,
         typer.Option("--certificate", metavar="FILE", help="Write the evidence there, for 'cosmic-opt verify'."),
     ] = None,
-    time_limit: Annotated[
-        str | None, typer.Option("--time-limit", metavar="TIME", help="Stop after 60, '90 s' or '5 min'.")
-    ] = None,
+    time_limit: TimeLimit = None,
     study: Annotated[
         Path | None,
         typer.Option("--study", metavar="FILE", help="Remember all results there; a killed run goes on from it."),
@@ -85,12 +83,9 @@ def solve(
         outcome = _search(request, budget, search, pool)
         around = look_around(request.problem, outcome, asked, request.seed, budget)
     if certificate is not None:
-        with whole_file(certificate, where=Where("--certificate")) as file:
-            file.write(request.problem.certificate(outcome).text())
-    proved = outcome.status is SolveStatus.OPTIMAL
-    interrupted = budget.stopped.is_set() and not (proved and around.complete)
-    _show(request, outcome, around, interrupted=interrupted)
-    return INTERRUPTED if interrupted else EXITS.get(outcome.status, DONE)
+        _write_certificate(request.problem, outcome, certificate)
+    proved = outcome.status is SolveStatus.OPTIMAL and around.complete
+    return _show(request, outcome, around, interrupted=budget.stopped.is_set() and not proved)
 
 
 def add(app: typer.Typer) -> None:
@@ -131,6 +126,11 @@ def _check_certificate(path: Path, agent: str | None) -> None:
     if agent is not None:
         raise SpecError("an agent alone proves nothing", where=Where("--certificate"), hint="leave --no-hybrid out")
     check_target(path, (".json",), force=True, where=Where("--certificate"))
+
+
+def _write_certificate(problem: Problem, outcome: Outcome, path: Path) -> None:
+    with whole_file(path, where=Where("--certificate")) as file:
+        file.write(problem.certificate(outcome).text())
 
 
 @contextmanager
@@ -187,7 +187,8 @@ def _search(request: Request, budget: Budget, search: Search, engine: EngineOf) 
     return outcome
 
 
-def _show(request: Request, outcome: Outcome, around: Around, *, interrupted: bool) -> None:
+def _show(request: Request, outcome: Outcome, around: Around, *, interrupted: bool) -> int:
+    """Print the answer and return the command's exit code."""
     from cosmic_opt.reporting.answers import answer_keys, answer_text
 
     problem, stop = request.problem, outcome.stop.value
@@ -202,6 +203,7 @@ def _show(request: Request, outcome: Outcome, around: Around, *, interrupted: bo
         text += f"\n\n{why_empty(conflict)}"
     keys |= around.keys(outcome.objective, interrupted=interrupted)
     request.output.result("solve", keys, text + around.text(outcome.objective, interrupted=interrupted))
+    return INTERRUPTED if interrupted else EXITS.get(outcome.status, DONE)
 
 
 def _score(problem: Problem, outcome: Outcome) -> Score:

@@ -1,10 +1,17 @@
-"""The text of a time limit."""
+"""The option `--time-limit` and the text of a time limit."""
 
 from __future__ import annotations
+
+from typing import Annotated
+
+import typer
 
 from cosmic_opt.errors import SpecError, Where
 from cosmic_opt.units import TICKS_PER_SECOND, Unit, parse_exact
 
+TimeLimit = Annotated[
+    str | None, typer.Option("--time-limit", metavar="TIME", help="Stop after 60, '90 s' or '5 min'.")
+]
 LONGEST_S = 10**8
 HINT = "write 60, '90 s', '5 min' or '1 h'"
 
