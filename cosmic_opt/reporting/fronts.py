@@ -48,6 +48,7 @@ def front_keys(front: ParetoFront) -> dict[str, object]:
         "regions": front.regions,
         "regions_closed": front.regions_closed,
         "nodes": front.nodes,
+        "designs_scored": front.designs_scored,
     }
 
 
@@ -78,7 +79,8 @@ def front_text(title: str, front: ParetoFront) -> str:
     designs = designs_text(front.designs_counted, before_simulated_rules=front.before_simulated_rules)
     effort = f"{exact(front.regions_closed)} regions closed, {exact(front.nodes)} boxes bounded"
     if not front.regions:
-        effort = "every design scored" if front.stop is Stop.PROVED else "the best of those scored"
+        scored = f"the best of {exact(front.designs_scored or 0)} designs scored so far"
+        effort = "every design scored" if front.stop is Stop.PROVED else scored
     proof = f"proved: {effort}" if front.stop is Stop.PROVED else f"not proved ({front.stop.value}): {effort}"
     head = f"{title}\n{exact(count)} Pareto-optimal points of {designs}, {proof}"
     columns = (

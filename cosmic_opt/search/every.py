@@ -61,8 +61,11 @@ def score_every(
     budget: Budget,
     *,
     most: int = NO_LIMIT,
+    chunk: int | None = None,
 ) -> Iterator[Scored]:
     """Yield every feasible design, scored, by rank; fewer once the budget is spent or `most` designs are scored.
+
+    The clock is read after each chunk of so many designs (None: `CHUNK`).
 
     Raises:
         LimitError: there are more than `EVERY_LIMIT`.
@@ -72,16 +75,16 @@ def score_every(
             f"{feasible.size:,} designs, and the calibrated model scores each: at most {EVERY_LIMIT:,}",
             hint="fix some parameters (--fix), or search with an agent alone (--no-hybrid --agent genetic)",
         )
-    stop = min(feasible.size, most)
-    starts = range(0, stop, CHUNK)
+    stop, size = min(feasible.size, most), chunk or CHUNK
+    starts = range(0, stop, size)
     for first in range(0, len(starts), AHEAD):
-        chunks = [feasible.span(start, min(start + CHUNK, stop)) for start in starts[first : first + AHEAD]]
+        chunks = [feasible.span(start, min(start + size, stop)) for start in starts[first : first + AHEAD]]
         scores = engine.map([ScoreDesigns(np.ascontiguousarray(codes)) for codes in chunks])
         for start, codes, scored in zip(starts[first:], chunks, scores, strict=False):
             values = _values(objective, scored.ticks, scored.amounts)
             yield Scored(start, codes, values, scored.ticks <= min(limit_ticks, NO_LIMIT))
-        if budget.out_of_time():
-            return
+            if budget.out_of_time():
+                return
 
 
 def _values(objective: Objective, ticks: NDArray[np.int64], amounts: NDArray[np.int64]) -> NDArray[Any]:

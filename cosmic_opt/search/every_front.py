@@ -8,10 +8,18 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from cosmic_opt.search.every import Scored
+from cosmic_opt.feasibility.feasible_set import FeasibleSet
+from cosmic_opt.search.budget import Budget
+from cosmic_opt.search.every import Scored, score_every
+from cosmic_opt.search.executor import Threads
+from cosmic_opt.search.objective import Objective
 from cosmic_opt.search.space import Codes
+from cosmic_opt.search.tasks import Worker
 
 IntArray = NDArray[np.int64]
+
+BLOCK = 1 << 12
+"""Designs that are scored between two looks at the clock: a tenth of a second at most."""
 
 
 class Front(NamedTuple):
@@ -24,6 +32,25 @@ class Front(NamedTuple):
     codes: Codes
     scored: int
     allowed: int
+
+
+def front_of_all(
+    worker: Worker,
+    feasible: FeasibleSet,
+    objective: Objective,
+    amounts_of: Callable[[Codes], IntArray],
+    objectives: int,
+    budget: Budget,
+) -> Front:
+    """Return the front of every feasible design, or of those that were scored before the budget's time was over.
+
+    Raises:
+        LimitError: there are too many to score.
+    """
+    chunks: Iterator[Scored] = iter(())
+    if not budget.out_of_time():
+        chunks = score_every(Threads(worker, 1), feasible, objective, worker.limit_ticks, budget, chunk=BLOCK)
+    return every_front(chunks, amounts_of, objectives, feasible.model.designs)
 
 
 def every_front(

@@ -22,9 +22,7 @@ from cosmic_opt.psa.parameter_set import DesignBatch, ParameterSet
 from cosmic_opt.psa.quantity import Quantity
 from cosmic_opt.search import kernel
 from cosmic_opt.search.budget import Budget
-from cosmic_opt.search.every import score_every
-from cosmic_opt.search.every_front import every_front
-from cosmic_opt.search.executor import Threads
+from cosmic_opt.search.every_front import front_of_all
 from cosmic_opt.search.frontier import Frontier
 from cosmic_opt.search.limits import step_limit
 from cosmic_opt.search.objective import Objective, quantity_values
@@ -46,9 +44,9 @@ class ParetoFront:
     """Every (step, amount, ...) that no design beats in one respect without losing in another, with a design each.
 
     Sorted by step, then amounts. `amounts` [points, quantities] are in the base units of `quantities`. With `stop`
-    PROVED every region was closed and the front is exact; else these points are the best of the regions closed. Where
-    several designs share a point, one of them is shown. `step_ticks` are those of what is `scored`; an objective among
-    the quantities of a served model has its ticks as amounts.
+    PROVED every region was closed (every design scored) and the front is exact; else these points are the best of the
+    regions closed (designs scored). Where several designs share a point, one of them is shown. `step_ticks` are those
+    of what is `scored`; an objective among the quantities of a served model has its ticks as amounts.
     """
 
     quantities: tuple[Quantity | Objective, ...]
@@ -63,6 +61,8 @@ class ParetoFront:
     scored: Objective = STEP
     allowed_designs: int | None = None
     """How many designs obey rules on simulated quantities; None without such rules, or where not each was scored."""
+    designs_scored: int | None = None
+    """How many designs were scored one by one; None where regions were closed instead."""
 
     @property
     def designs_counted(self) -> int:
@@ -135,14 +135,16 @@ def _by_scoring(
         batch = parameter_set.batch(codes)
         return np.column_stack([quantity_values(quantity, batch) for quantity in quantities])
 
-    engine, limit = Threads(worker_of(instance, model), 1), step_limit(parameter_set)
-    chunks = score_every(engine, feasible, Objective("step_time"), limit, budget)
-    front = every_front(chunks, amounts_of, 1 + len(quantities), len(parameter_set.columns))
+    front = front_of_all(worker_of(instance, model), feasible, STEP, amounts_of, 1 + len(quantities), budget)
     recheck(model, parameter_set, front.codes, "the Pareto search")
     stop = Stop.PROVED if front.scored == feasible.size else Stop.TIME
     designs, steps, amounts = parameter_set.batch(front.codes), front.points[:, 0], front.points[:, 1:]
     allowed = front.allowed if stop is Stop.PROVED and limits_simulated(parameter_set) else None
-    return ParetoFront(quantities, designs, steps, amounts, feasible.size, 0, 0, 0, stop, allowed_designs=allowed)
+    return ParetoFront(
+        *(quantities, designs, steps, amounts, feasible.size, 0, 0, 0, stop),
+        allowed_designs=allowed,
+        designs_scored=front.scored,
+    )
 
 
 def _quantity(parameter_set: ParameterSet, name: str) -> Quantity:

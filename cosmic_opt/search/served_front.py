@@ -14,10 +14,7 @@ from cosmic_opt.ir.check import recheck
 from cosmic_opt.ir.lower import lower
 from cosmic_opt.psa.quantity import Quantity
 from cosmic_opt.search.budget import Budget
-from cosmic_opt.search.every import score_every
-from cosmic_opt.search.every_front import IntArray, every_front
-from cosmic_opt.search.executor import Threads
-from cosmic_opt.search.limits import step_limit
+from cosmic_opt.search.every_front import IntArray, front_of_all
 from cosmic_opt.search.objective import Objective, objective_of, quantity_values
 from cosmic_opt.search.outcome import Stop
 from cosmic_opt.search.pareto import ParetoFront, limits_simulated
@@ -62,13 +59,14 @@ def served_front(instance: BoundInstance, *names: str, budget: Budget | None = N
         )
 
     feasible, scored = feasible_set(model), worker.scorer.objective
-    chunks = score_every(Threads(worker, 1), feasible, scored, step_limit(parameter_set), budget or Budget())
-    front = every_front(chunks, amounts_of, len(names), len(parameter_set.columns))
+    front = front_of_all(worker, feasible, scored, amounts_of, len(names), budget or Budget())
     recheck(model, parameter_set, front.codes, "the Pareto search")
     stop = Stop.PROVED if front.scored == feasible.size else Stop.TIME
     designs, times, amounts = parameter_set.batch(front.codes), front.points[:, 0], front.points[:, 1:]
     allowed = front.allowed if stop is Stop.PROVED and limits_simulated(parameter_set) else None
-    return ParetoFront(quantities, designs, times, amounts, feasible.size, 0, 0, 0, stop, scored, allowed)
+    return ParetoFront(
+        quantities, designs, times, amounts, feasible.size, 0, 0, 0, stop, scored, allowed, designs_scored=front.scored
+    )
 
 
 def _quantity(instance: BoundInstance, name: str) -> Quantity | Objective:

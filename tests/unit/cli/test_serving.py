@@ -88,6 +88,18 @@ def test_pareto_takes_rates_and_times_and_says_what_it_takes() -> None:
         assert run("pareto", NAME, "--objectives", wrong).code == 2
 
 
+def test_a_front_that_a_time_limit_ended_is_not_called_proved() -> None:
+    over = ("pareto", NAME, "--time-limit", "1 us", "--quiet")
+    done = run(*over, "--json")
+    assert done.code == 4
+    assert (done.keys["status"], done.keys["stop"], done.keys["points"]) == ("unknown", "time limit", [])
+    assert done.keys["designs_scored"] == 0
+    assert "no feasible design found: time limit" in run(*over).out
+    lasting = run("pareto", NAME, "--time-limit", "1 h", "--quiet")
+    assert lasting.code == 0
+    assert "328 feasible designs, proved: every design scored" in lasting.out
+
+
 def test_compare_puts_two_servers_side_by_side(tmp_path: Path) -> None:
     file = tmp_path / "other.json"
     file.write_text(json.dumps({"dp": 1, "tp": 8, "batch": 128}), encoding="utf-8")

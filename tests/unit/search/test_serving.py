@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from dataclasses import dataclass, field
 
 import numpy as np
 import pytest
@@ -12,9 +13,14 @@ from cosmic_opt.catalog.job_kinds import INFERENCE
 from cosmic_opt.catalog.served import Serving
 from cosmic_opt.catalog.store import instance_names
 from cosmic_opt.errors import LimitError, SpecError
+from cosmic_opt.feasibility.feasible_set import feasible_set
+from cosmic_opt.ir.lower import lower
 from cosmic_opt.psa.evaluate import feasible
+from cosmic_opt.reporting.fronts import front_keys, front_text
+from cosmic_opt.search import every_front
 from cosmic_opt.search.budget import Budget
 from cosmic_opt.search.certificate import _digest, read_certificate
+from cosmic_opt.search.outcome import Stop
 from cosmic_opt.search.score import analytical_of, simulator_of
 from cosmic_opt.search.verify import verify
 from cosmic_opt.simulation.calibrated.serving_simulator import ServingSimulator
@@ -22,6 +28,7 @@ from cosmic_opt.solvers.base import SolveStatus
 
 NAME = "llama3-70b/h100-8-serving"
 SERVED = [name for name in instance_names() if isinstance(Problem.load(name).instance.calibrated, Serving)]
+TIMES = ("throughput_per_npu", "output_token_time")
 LIMITS_OF = ("first_token_time", "output_token_time")
 LIMITS = ("first_token_time <= 500 ms", "output_token_time <= 30 ms")
 
@@ -103,7 +110,7 @@ def test_a_limit_in_two_parts_is_two_limits() -> None:
     assert both.count().value == apart.count().value
 
 
-@pytest.mark.parametrize("objectives", [("throughput_per_npu", "output_token_time"), ("batch_time", "npus_used")])
+@pytest.mark.parametrize("objectives", [TIMES, ("batch_time", "npus_used")])
 def test_the_front_is_that_of_a_loop(objectives: tuple[str, str]) -> None:
     problem = Problem.load(NAME).require(LIMITS[0])
     simulator = simulator_of(Problem.load(NAME).instance)
@@ -116,6 +123,50 @@ def test_the_front_is_that_of_a_loop(objectives: tuple[str, str]) -> None:
     expected = [p for p in points if not any(o[0] <= p[0] and o[1] <= p[1] and o != p for o in points)]
     front = problem.pareto(*objectives)
     assert [(int(a), int(b)) for a, (b,) in zip(front.step_ticks, front.amounts, strict=True)] == expected
+
+
+@dataclass(frozen=True)
+class Looks(Budget):
+    """Time that is over at a given look at the clock."""
+
+    most: int = 0
+    taken: list[None] = field(default_factory=list)
+
+    def out_of_time(self) -> bool:
+        self.taken.append(None)
+        return len(self.taken) > self.most
+
+
+@pytest.mark.parametrize(("name", "objectives"), [(NAME, TIMES), ("llama3-70b/h100-64", ("memory_per_npu",))])
+def test_a_limit_leaves_the_front_of_the_designs_scored_until_then(
+    monkeypatch: pytest.MonkeyPatch, name: str, objectives: tuple[str, ...]
+) -> None:
+    problem = Problem.load(name)
+    whole = problem.pareto(*objectives)
+    monkeypatch.setattr(every_front, "BLOCK", 100)
+    front = problem.pareto(*objectives, budget=Looks(most=2))
+    assert (front.stop, front.designs_scored) == (Stop.TIME, 200)
+    first = feasible_set(lower(problem.parameter_set)).span(0, 200)
+    assert {tuple(codes) for codes in front.designs.codes.tolist()} <= {tuple(codes) for codes in first.tolist()}
+    points = np.column_stack([front.step_ticks, front.amounts])
+    best = np.column_stack([whole.step_ticks, whole.amounts])
+    assert all((best <= point).all(axis=1).any() for point in points)
+    assert not np.array_equal(points, best)
+    assert "not proved (time limit): the best of 200 designs scored so far" in front_text(name, front)
+    assert (front_keys(front)["status"], front_keys(front)["designs_scored"]) == ("feasible", 200)
+
+
+@pytest.mark.parametrize(("name", "objectives"), [(NAME, TIMES), ("llama3-70b/h100-64", ("memory_per_npu",))])
+def test_a_limit_already_over_leaves_no_front_and_one_that_lasts_the_whole(
+    name: str, objectives: tuple[str, ...]
+) -> None:
+    problem = Problem.load(name)
+    over = problem.pareto(*objectives, budget=Budget(0.0))
+    assert (over.stop, len(over.designs), over.designs_scored) == (Stop.TIME, 0, 0)
+    lasting, whole = problem.pareto(*objectives, budget=Budget(1000.0)), problem.pareto(*objectives)
+    assert lasting.stop is whole.stop is Stop.PROVED
+    assert lasting.designs_scored == whole.feasible_designs == problem.count().value
+    assert np.array_equal(lasting.designs.codes, whole.designs.codes)
 
 
 def test_a_front_of_structural_quantities_alone_is_refused() -> None:
