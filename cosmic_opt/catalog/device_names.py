@@ -9,9 +9,8 @@ from functools import cache
 from pathlib import Path
 
 from cosmic_opt.catalog.parts import positive
-from cosmic_opt.catalog.store import data_root, display, read_text, shared_names
+from cosmic_opt.catalog.store import data_root, read_document, shared_names
 from cosmic_opt.errors import SpecError, Where, nearest
-from cosmic_opt.psa.document import Entry, expect_schema, read_yaml
 from cosmic_opt.units import MAX_CHARACTERS, Unit
 
 GB = 10**9
@@ -97,7 +96,7 @@ def _spellings() -> tuple[_Spelling, ...]:
     """Return every name and alias of a shipped device with kernel constants."""
     found = []
     for device in shared_names("devices"):
-        fields = device_root(shipped_file(device)).mapping()
+        fields = read_document(shipped_file(device), "device").mapping()
         if "kernels" not in fields:
             continue
         memory_gb = positive(fields["memory_capacity"], Unit.BYTES) / GB
@@ -109,13 +108,6 @@ def _spellings() -> tuple[_Spelling, ...]:
 def shipped_file(device: str) -> Path:
     """Return the file of a shipped device."""
     return data_root() / "instances" / "_devices" / f"{device}.yaml"
-
-
-def device_root(path: Path) -> Entry:
-    """Return what a device's file says."""
-    root = read_yaml(read_text(path), display(path))
-    expect_schema(root, "device")
-    return root
 
 
 def device_named(name: str, *, where: Where | None = None) -> str:

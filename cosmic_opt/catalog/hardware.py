@@ -8,11 +8,11 @@ from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
 
-from cosmic_opt.catalog.device_names import device_named, device_root, shipped_file
+from cosmic_opt.catalog.device_names import device_named, shipped_file
 from cosmic_opt.catalog.parts import positive
-from cosmic_opt.catalog.store import data_root, display, read_text, shared_names
+from cosmic_opt.catalog.store import data_root, read_document, shared_names
 from cosmic_opt.errors import Where, nearest
-from cosmic_opt.psa.document import Entry, expect_schema, read_yaml
+from cosmic_opt.psa.document import Entry
 from cosmic_opt.system.hardware.device import (
     OPERAND_BYTES,
     AttentionConstants,
@@ -118,13 +118,13 @@ def _chain(root: Entry, section: str, keys: tuple[str, ...]) -> _Chain:
         name = link.text()
         if name not in shared_names("devices") or len(sections) > MOST_LINKS:
             raise link.fail(f"no device {name!r} to refer to", nearest(name, shared_names("devices")))
-        fields = device_root(shipped_file(name)).mapping()
+        fields = read_document(shipped_file(name), "device").mapping()
         if section not in fields:
             raise link.fail(f"{name!r} has no {section!r} section", "name a device that has one")
 
 
 def _read(path: Path) -> Device:
-    root = device_root(path)
+    root = read_document(path, "device")
     fields = root.fields(
         required=("name", "peak", "memory_bandwidth", "memory_capacity"),
         optional=("schema", "source", "aliases", "kernels", "fabric", INSTALLED),
@@ -193,9 +193,7 @@ def _peaks(bf16: Entry, kernels: _Chain) -> Mapping[str, float]:
 @cache
 def _library(name: str) -> Mapping[str, Entry]:
     path = data_root() / "instances" / "_libraries" / f"{name}.yaml"
-    root = read_yaml(read_text(path), display(path))
-    expect_schema(root, "library")
-    return root.mapping()
+    return read_document(path, "library").mapping()
 
 
 def _gemm(kernels: _Chain) -> GemmConstants:

@@ -8,9 +8,9 @@ from functools import cache
 from pathlib import Path
 
 from cosmic_opt.catalog.software_files import number
-from cosmic_opt.catalog.store import display, read_text, shared_path
+from cosmic_opt.catalog.store import read_document, shared_path
 from cosmic_opt.errors import Where
-from cosmic_opt.psa.document import Entry, expect_schema, read_yaml
+from cosmic_opt.psa.document import Entry
 
 OTHER = "other"
 """The group of what has no rows of its own."""
@@ -37,8 +37,7 @@ def load_measured_parts() -> Mapping[str, MeasuredPart]:
         SpecError: the file is damaged.
     """
     path = shared_path("accuracy", "parts", Path(), Where(key="kind"))
-    root = read_yaml(read_text(path), display(path))
-    expect_schema(root, "accuracy")
+    root = read_document(path, "accuracy")
     groups = root.fields(required=("groups",), optional=("schema", "source"))["groups"].mapping()
     return {name: _part(entry) for name, entry in groups.items()}
 

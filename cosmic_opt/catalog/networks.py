@@ -6,9 +6,9 @@ from dataclasses import dataclass
 from functools import cache
 
 from cosmic_opt.catalog.parts import positive
-from cosmic_opt.catalog.store import data_root, display, read_text
+from cosmic_opt.catalog.store import data_root, read_document
 from cosmic_opt.errors import SpecError, nearest
-from cosmic_opt.psa.document import Entry, expect_schema, read_yaml
+from cosmic_opt.psa.document import Entry
 from cosmic_opt.system.network import Dimension, Network
 from cosmic_opt.units import Unit
 
@@ -38,8 +38,7 @@ def load_network(study: str, name: str) -> NamedNetwork:
 @cache
 def _networks(study: str) -> dict[str, NamedNetwork]:
     path = data_root() / "instances" / "_networks" / f"{study}.yaml"
-    root = read_yaml(read_text(path), display(path))
-    expect_schema(root, "networks")
+    root = read_document(path, "networks")
     fields = root.fields(required=("schema", "networks", "source"))
     return {name: _network(entry) for name, entry in fields["networks"].mapping().items()}
 

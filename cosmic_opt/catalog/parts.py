@@ -8,9 +8,9 @@ from pathlib import Path
 from typing import Any
 
 from cosmic_opt._registry import Registry
-from cosmic_opt.catalog.store import display, read_text, shared_names, shared_path
+from cosmic_opt.catalog.store import read_document, shared_names, shared_path
 from cosmic_opt.errors import SpecError, Where, nearest
-from cosmic_opt.psa.document import Entry, expect_schema, read_yaml
+from cosmic_opt.psa.document import Entry
 from cosmic_opt.psa.domain import Value
 from cosmic_opt.system.collectives import ALGORITHMS
 from cosmic_opt.system.price import TierPrice, parse_prices
@@ -76,9 +76,7 @@ def open_part(kind: str, entry: Entry, beside: Path) -> tuple[Entry, Path]:
     if isinstance(entry.value, dict):
         return entry, beside
     path = shared_path(kind, entry.text(), beside, entry.where)
-    root = read_yaml(read_text(path), display(path))
-    expect_schema(root, kind if kind == "prices" else kind.removesuffix("s"))
-    return root, path
+    return read_document(path, kind if kind == "prices" else kind.removesuffix("s")), path
 
 
 def read_device(entry: Entry, beside: Path) -> Device:

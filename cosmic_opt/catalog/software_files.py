@@ -7,9 +7,9 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
-from cosmic_opt.catalog.store import data_root, display, read_text, shared_path
+from cosmic_opt.catalog.store import data_root, display, read_document, shared_path
 from cosmic_opt.errors import SpecError, Where, nearest
-from cosmic_opt.psa.document import Entry, expect_schema, read_yaml
+from cosmic_opt.psa.document import Entry
 
 
 def open_software(kind: str, name: str) -> tuple[Entry, str]:
@@ -19,9 +19,7 @@ def open_software(kind: str, name: str) -> tuple[Entry, str]:
         SpecError: there is none of that name, or the file is of another kind.
     """
     path = shared_path(f"{kind}s", name, Path(), Where(key=kind))
-    root = read_yaml(read_text(path), display(path))
-    expect_schema(root, kind)
-    return root, display(path)
+    return read_document(path, kind), display(path)
 
 
 @contextmanager
@@ -43,8 +41,7 @@ def find_precision(kind: str, name: str) -> Entry:
         SpecError: there is no such precision.
     """
     path = data_root() / "instances" / "_precisions" / f"{kind}.yaml"
-    root = read_yaml(read_text(path), display(path))
-    expect_schema(root, "precisions")
+    root = read_document(path, "precisions")
     recipes = root.fields(required=("recipes",), optional=("schema", "source"))["recipes"].mapping()
     if name.lower() not in recipes:
         raise SpecError(f"unknown precision {name!r}", where=Where(key="precision"), hint=nearest(name, recipes))

@@ -7,9 +7,9 @@ from functools import cache
 from pathlib import Path
 
 from cosmic_opt.catalog.software_files import blaming, find_precision, number, numbers, open_software
-from cosmic_opt.catalog.store import display, read_text, shared_names, shared_path
+from cosmic_opt.catalog.store import read_document, shared_names, shared_path
 from cosmic_opt.errors import Where
-from cosmic_opt.psa.document import Entry, expect_schema, read_yaml
+from cosmic_opt.psa.document import Entry
 from cosmic_opt.workloads.stack import Accuracy, AttentionKernel, HostCost, Overlap, Recipe, Stack
 
 _HOST = (
@@ -100,8 +100,7 @@ def load_accuracy(kind: str = "training") -> Accuracy:
         SpecError: nothing is known about this kind, or its file is damaged.
     """
     path = shared_path("accuracy", kind, Path(), Where(key="kind"))
-    root = read_yaml(read_text(path), display(path))
-    expect_schema(root, "accuracy")
+    root = read_document(path, "accuracy")
     required = ("p90", "devices", "most_gpus", "most_tokens")
     fields = root.fields(required=required, optional=("schema", "source", "most_degrees"))
     degrees = fields["most_degrees"].mapping() if "most_degrees" in fields else {}

@@ -6,6 +6,7 @@ from functools import cache
 from pathlib import Path
 
 from cosmic_opt.errors import SpecError, Where, nearest
+from cosmic_opt.psa.document import Entry, expect_schema, read_yaml
 
 SHARED = ("_devices", "_systems", "_workloads", "_prices")
 MAX_FILE_BYTES = 8_000_000
@@ -97,6 +98,17 @@ def read_text(path: Path) -> str:
         raise SpecError(
             f"cannot read the file: {error.strerror}", where=where, hint="check its name and rights"
         ) from None
+
+
+def read_document(path: Path, kind: str) -> Entry:
+    """Return the YAML document of a file, of the schema `cosmic-opt/KIND@1`.
+
+    Raises:
+        SpecError: the file cannot be read, is no YAML, or is of another kind.
+    """
+    root = read_yaml(read_text(path), display(path))
+    expect_schema(root, kind)
+    return root
 
 
 def display(path: Path) -> str:

@@ -6,7 +6,7 @@ import time
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from enum import Enum
-from typing import Protocol
+from typing import Protocol, Self
 
 import numpy as np
 from numpy.typing import NDArray
@@ -82,6 +82,21 @@ class SolveResult:
     codes: Codes
     value: int | None = None
     bound: int | None = None
+
+    @classmethod
+    def infeasible(cls, model: LoweredModel) -> Self:
+        """Return the proof that a model has no design."""
+        return cls(SolveStatus.INFEASIBLE, StopReason.PROVED, no_designs(model))
+
+    @classmethod
+    def out_of_time(cls, model: LoweredModel, bound: int | None = None) -> Self:
+        """Return that the time was spent before a design was found."""
+        return cls(SolveStatus.UNKNOWN, StopReason.TIME, no_designs(model), None, bound)
+
+
+def no_designs(model: LoweredModel) -> Codes:
+    """Return no row of codes, as wide as a design of the model."""
+    return np.zeros((0, model.designs), dtype=np.int32)
 
 
 class Solver(Protocol):

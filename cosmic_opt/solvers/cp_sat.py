@@ -53,9 +53,8 @@ class CpSat:
     def _solve(
         model: LoweredModel, objective: LinearObjective | None, limits: Limits, start: Codes | None
     ) -> SolveResult:
-        none = np.zeros((0, model.designs), dtype=np.int32)
         if model.infeasible:
-            return SolveResult(SolveStatus.INFEASIBLE, StopReason.PROVED, none)
+            return SolveResult.infeasible(model)
         encoding = _Encoding(model)
         if objective is not None:
             encoding.set_objective(objective)
@@ -66,13 +65,13 @@ class CpSat:
         solver.best_bound_callback = bounds.append
         status = interruptible(lambda: solver.solve(encoding.cp), solver.stop_search)
         if status == cp_model.INFEASIBLE:
-            return SolveResult(SolveStatus.INFEASIBLE, StopReason.PROVED, none)
+            return SolveResult.infeasible(model)
         inner = int(solver.response_proto.inner_objective_lower_bound)
         bound = None
         if objective is not None and (bounds or status == cp_model.OPTIMAL):  # else 0, of which nothing is proved
             bound = objective.constant + (-inner if objective.maximise else inner)
         if status == cp_model.UNKNOWN:
-            return SolveResult(SolveStatus.UNKNOWN, StopReason.TIME, none, None, bound)
+            return SolveResult.out_of_time(model, bound)
         assert status in (cp_model.OPTIMAL, cp_model.FEASIBLE), solver.status_name(status)
         point = np.array([[solver.value(v) for v in encoding.codes[: model.designs]]], dtype=np.int32)
         if objective is None:

@@ -63,8 +63,8 @@ class Exhaustive:
                 stop = StopReason.TIME
                 break
         if best is None:
-            status = SolveStatus.INFEASIBLE if stop is StopReason.PROVED else SolveStatus.UNKNOWN
-            return SolveResult(status, stop, np.zeros((0, model.designs), dtype=np.int32))
+            proved = stop is StopReason.PROVED
+            return SolveResult.infeasible(model) if proved else SolveResult.out_of_time(model)
         if stop is StopReason.TIME:
             return SolveResult(SolveStatus.FEASIBLE, stop, best[1], best[0])
         return SolveResult(SolveStatus.OPTIMAL, stop, best[1], best[0], best[0])

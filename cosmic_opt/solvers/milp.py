@@ -149,14 +149,13 @@ class _Answer:
 def _proved(best: SolveResult | None, model: LoweredModel) -> SolveResult:
     """Nothing (better) exists: the best design is optimal; without one the model is infeasible."""
     if best is None:
-        none = np.zeros((0, model.designs), dtype=np.int32)
-        return SolveResult(SolveStatus.INFEASIBLE, StopReason.PROVED, none)
+        return SolveResult.infeasible(model)
     return SolveResult(SolveStatus.OPTIMAL, StopReason.PROVED, best.codes, best.value, best.value)
 
 
 def _out_of_time(best: SolveResult | None, bound: int | None, goal: Goal | None, model: LoweredModel) -> SolveResult:
     """The time is spent: what was found, with the best bound of all runs (on what is better than the best design)."""
-    result = best or SolveResult(SolveStatus.UNKNOWN, StopReason.TIME, np.zeros((0, model.designs), dtype=np.int32))
+    result = best or SolveResult.out_of_time(model)
     if goal is None or bound is None:
         return result
     total = bound if result.value is None else min(bound, goal.total(result.value))

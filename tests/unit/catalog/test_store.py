@@ -20,6 +20,7 @@ from cosmic_opt.catalog.store import (
     instance_names,
     instance_path,
     model_names,
+    read_document,
     read_text,
     shared_names,
 )
@@ -155,3 +156,14 @@ def refusal(path: Path) -> str:
     except CosmicError as error:
         return (error.where.file if error.where else None) or "nowhere"
     return ""
+
+
+def test_a_document_is_of_the_kind_that_is_asked_for(tmp_path: Path) -> None:
+    file = tmp_path / "own.yaml"
+    file.write_text("schema: cosmic-opt/stack@1\nname: own\n", encoding="utf-8")
+    assert read_document(file, "stack").mapping()["name"].text() == "own"
+    with pytest.raises(SpecError, match="stack@1") as caught:
+        read_document(file, "engine")
+    assert str(file) in str(caught.value)
+    with pytest.raises(SpecError, match="cannot read the file"):
+        read_document(tmp_path / "gone.yaml", "stack")

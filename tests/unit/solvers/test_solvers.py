@@ -15,7 +15,16 @@ from cosmic_opt.ir import lower as lowering
 from cosmic_opt.ir.check import check
 from cosmic_opt.ir.model import Conditional, Linear, Product
 from cosmic_opt.ir.objective import LinearObjective
-from cosmic_opt.solvers.base import Capability, Limits, Solver, SolveStatus, StopReason, objective_values
+from cosmic_opt.solvers.base import (
+    Capability,
+    Limits,
+    Solver,
+    SolveResult,
+    SolveStatus,
+    StopReason,
+    no_designs,
+    objective_values,
+)
 from cosmic_opt.solvers.cp_sat import CpSat
 from cosmic_opt.solvers.exhaustive import Exhaustive
 from cosmic_opt.solvers.registry import load_solver, solver_names
@@ -189,3 +198,13 @@ def test_linear_optimum_is_that_of_the_listed_designs(
             np.testing.assert_array_equal(objective_values(model, objective, result.codes), [best])
 
     agree()
+
+
+@each_backend
+def test_no_design_is_no_row_as_wide_as_one(solver: Solver) -> None:
+    rule = Linear((0, 1), ((0, 1, 2), (0, 2)), 5, None, ORIGIN)
+    result = solver.solve(model_of((3, 2), rule), limits=NONE)
+    assert (result.status, result.stop, result.codes.shape) == (SolveStatus.INFEASIBLE, StopReason.PROVED, (0, 2))
+    late = SolveResult.out_of_time(model_of((3, 2)), 7)
+    assert (late.status, late.stop, late.value, late.bound) == (SolveStatus.UNKNOWN, StopReason.TIME, None, 7)
+    assert late.codes.shape == no_designs(model_of((3, 2))).shape == (0, 2)
