@@ -25,11 +25,24 @@ NOISE = frozenset(
 )
 """Words of a name that tell no device from another: vendors, brands, forms of delivery, kinds of memory."""
 _MEMORY = re.compile(r"(?<![\d.])(\d+(?:\.\d+)?)\s*(?:gib|gb|g)(?![a-z0-9])")
-_BARE = re.compile(r"(?<=[\s_-])\d{2,3}(?![^\s_-])")
+_BARE = re.compile(r"(?<=[\s_-])(?<!litepod-)(?<!v5e-)(?<!v6e-)\d{2,3}(?![^\s_-])")
 """A memory without a unit, exactly a device's: a word after the first one, which may count boards ("40 A100")."""
-_COUNT_BEFORE = re.compile(r"\s*[1-9]\d{0,5}\s*[xX×*]\s*(?=[A-Za-z])")
-_COUNT_AFTER = re.compile(r"(?:[\s(_-]+[xX×*]\s*|\s*[×*]\s*|(?<=\d)(?<!mi\d\d\d)(?<!MI\d\d\d)x)[1-9]\d{0,5}\)?\s*$")
-"""A number of boards: "8x H100", "H100 x 8", "H100x8", but not "MI250X8", since the MI250X is a board of its own."""
+_NUMBER = r"([1-9]\d{0,5})"
+_COUNTS = re.compile(
+    "|".join(
+        (
+            rf"(?:^|(?<=[\s_(])){_NUMBER}\s*[x×*][\s_-]*(?=[a-z])",  # 8x H100, gpu_8x_h100
+            rf"(?:^|(?<=[\s_(])){_NUMBER}\s+(?=[a-z]+\d+s(?![a-z0-9]))",  # 8 H100s
+            rf"(?:^|(?<=[\s_-]))\(?{_NUMBER}[\s_-]*gpus?\)?(?![a-z0-9])",  # HGX H100 8-GPU, DGX H100 (8 GPUs)
+            rf"(?:[\s(_-]+[x×*]\s*|\s*[×*]\s*|(?<=[a-z0-9])(?<!mi\d\d\d)x){_NUMBER}\)?\s*$",  # H100 x 8, MI300Xx8
+            rf"\s*:\s*{_NUMBER}\s*$",  # H100:8
+            rf"(?:(?<=litepod)|(?<=v5e)|(?<=v6e))-{_NUMBER}\s*$",  # a slice of a TPU whose name counts chips
+        )
+    ),
+    re.IGNORECASE,
+)
+"""A number of boards. "MI250X8" has none, since the MI250X is a board of its own."""
+_PLURAL = re.compile(r"(?<=\d)s(?![A-Za-z0-9])")
 _POWER = re.compile(r"\d+w")
 
 
@@ -119,20 +132,36 @@ def device_named(name: str, *, where: Where | None = None) -> str:
     Raises:
         SpecError: no such device; the boards of its family are named, or the nearest names.
     """
+    one, _ = boards_named(name)
+    device = _device(one)
+    if device is not None:
+        return device
     short = name[:MAX_CHARACTERS]
-    one = _one_board(short)
-    for spelled in dict.fromkeys((name, one) if name == short else (name,)):
-        device = _device(spelled)
-        if device is not None:
-            return device
-    shown = repr(name) if name == short else f"{short!r}…"
-    raise SpecError(f"unknown device {shown}", where=where, hint=_hint(one, describe(one)))
+    shown, board = repr(name) if name == short else f"{short!r}…", _one_board(short)[0]
+    raise SpecError(f"unknown device {shown}", where=where, hint=_hint(board, describe(board)))
 
 
-def _one_board(name: str) -> str:
-    """Return the name without a number of boards before or, failing that, behind it."""
-    before = _COUNT_BEFORE.match(name)
-    return name[before.end() :] if before is not None else _COUNT_AFTER.sub("", name)
+def boards_named(name: str) -> tuple[str, int | None]:
+    """Return the name of one board, and how many of it a name counts: ("H100", 8) of "8x H100".
+
+    A name that counts none, or is no device's without its number, is returned as it is, with None.
+    """
+    if len(name) > MAX_CHARACTERS or _device(name) is not None:
+        return name, None
+    one, count = _one_board(name)
+    boards = (each for each in (one, _PLURAL.sub("", one)) if _device(each) is not None)
+    board = next(boards, None)
+    return (name, None) if board is None else (board, count)
+
+
+def _one_board(name: str) -> tuple[str, int | None]:
+    """Return the name without its number of boards, if it has one, and that number."""
+    counts = list(_COUNTS.finditer(name))
+    if len(counts) != 1:
+        return name, None
+    (found,) = counts
+    number = next(group for group in found.groups() if group is not None)
+    return f"{name[: found.start()]} {name[found.end() :]}".strip(), int(number)
 
 
 def _device(name: str) -> str | None:
