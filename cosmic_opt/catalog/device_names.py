@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
-from dataclasses import dataclass
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, replace
 from functools import cache
 from pathlib import Path
 
@@ -44,14 +44,16 @@ _COUNTS = re.compile(
 """A number of boards. "MI250X8" has none, since the MI250X is a board of its own."""
 _PLURAL = re.compile(r"(?<=\d)s(?![A-Za-z0-9])")
 _POWER = re.compile(r"\d+w")
+_KIND = re.compile(r"(?<![a-z0-9])hbm\d[ex]?(?![a-z0-9])")
 
 
 @dataclass(frozen=True, slots=True)
 class Described:
-    """What a name says: its words without `NOISE`, and a memory in GB where it gives one."""
+    """What a name says: its words without `NOISE`, a memory in GB where it gives one, and kinds of memory."""
 
     words: tuple[str, ...]
     memory_gb: float | None
+    kinds: frozenset[str] = frozenset()
 
     @property
     def stem(self) -> str:
@@ -88,10 +90,10 @@ def describe(name: str) -> Described:
     Of two different memories neither is meant: they stay words, and the name is no device's.
     """
     text = name.lower()
-    sizes = {float(each) for each in _MEMORY.findall(text)}
+    sizes, kinds = {float(each) for each in _MEMORY.findall(text)}, frozenset(_KIND.findall(text))
     if len(sizes) != 1:
-        return Described(_words(text), None)
-    return Described(_words(_MEMORY.sub(" ", text)), sizes.pop())
+        return Described(_words(text), None, kinds)
+    return Described(_words(_MEMORY.sub(" ", text)), sizes.pop(), kinds)
 
 
 def _words(name: str) -> tuple[str, ...]:
@@ -166,34 +168,82 @@ def _one_board(name: str) -> tuple[str, int | None]:
 
 def _device(name: str) -> str | None:
     """Return the device a name of one board means: as it is spelled, else by its words and memory; None: no one."""
-    for plain in (plain_name(name), "".join(_words(name))):
-        if plain in device_aliases():
-            return device_aliases()[plain]
+    aliases = device_aliases()
+    if plain_name(name) in aliases:
+        return aliases[plain_name(name)]
     if len(name) > MAX_CHARACTERS:
         return None
-    found = _described(describe(name), MEMORY_TOLERANCE)
+    known = aliases.get("".join(_words(name)))
+    if known is not None and _has_memory_of(known, describe(name).kinds):
+        return known
+    found = (_described(said, tolerance) for said, tolerance in _readings(name))
+    return next((device for device in found if device is not None), None)
+
+
+def _readings(name: str) -> Iterator[tuple[Described, float]]:
+    """Yield what a name may say, and how far its memory may be off: with a unit, else a lone number exactly."""
+    yield describe(name), MEMORY_TOLERANCE
     numbers = _BARE.findall(name)
-    if found is not None or len(numbers) != 1 or _MEMORY.search(name.lower()):
-        return found
-    return _described(Described(_words(_BARE.sub(" ", name)), float(numbers[0])), 0.0)
+    if len(numbers) == 1 and not _MEMORY.search(name.lower()):
+        yield replace(describe(_BARE.sub(" ", name)), memory_gb=float(numbers[0])), 0.0
 
 
 def _described(said: Described, tolerance: float) -> str | None:
     """Return the one device of these words and, within a tolerance, this memory; None: no one, or several."""
-    alike = [each for each in _spellings() if said.words and said.stem in (each.said.stem, each.said.board)]
-    for chosen in _choices(alike, said.memory_gb, tolerance):
+    for chosen in _choices(_alike(said), said, tolerance):
         if len(chosen) == 1:
             return chosen.pop()
     return None
 
 
-def _choices(alike: list[_Spelling], memory_gb: float | None, tolerance: float) -> list[set[str]]:
+def _alike(said: Described) -> list[_Spelling]:
+    """Return the spellings of the same words whose devices have no other kind of memory."""
+    same = [each for each in _spellings() if said.words and said.stem in (each.said.stem, each.said.board)]
+    return [each for each in same if _has_memory_of(each.device, said.kinds)]
+
+
+def _choices(alike: list[_Spelling], said: Described, tolerance: float) -> list[set[str]]:
     """Return sets of devices that a stem means, the surest first; one of one device decides."""
-    if memory_gb is None:
+    if said.memory_gb is None:
         plain = {each.device for each in alike if each.said.memory_gb is None}
         return [plain, {each.device for each in alike}]
-    named = {each.device for each in alike if _close(memory_gb, each.said.memory_gb, tolerance)}
-    return [named, {each.device for each in alike if _close(memory_gb, each.memory_gb, tolerance)}]
+    named = [each for each in alike if _close(said.memory_gb, each.said.memory_gb, tolerance)]
+    exactly = {each.device for each in named if (each.said.stem, each.said.kinds) == (said.stem, said.kinds)}
+    close = {each.device for each in alike if _close(said.memory_gb, each.memory_gb, tolerance)}
+    return [exactly, {each.device for each in named}, close]
+
+
+@cache
+def _memory_kinds() -> Mapping[str, frozenset[str]]:
+    """Return the kinds of memory that the spellings of a device name, of those that are told apart by it."""
+    kinds: dict[str, frozenset[str]] = {}
+    for each in _spellings():
+        kinds[each.device] = kinds.get(each.device, frozenset()) | each.said.kinds
+    return {device: known for device, known in kinds.items() if known}
+
+
+def _has_memory_of(device: str, kinds: frozenset[str]) -> bool:
+    known = _memory_kinds().get(device, kinds)
+    return not kinds or bool(known & kinds)
+
+
+def boards_left_open(name: str) -> tuple[str, ...]:
+    """Return the devices that a name may mean: the one it is taken for, then others of another memory or power.
+
+    Empty where the name leaves nothing open: almost everywhere.
+    """
+    one, _ = boards_named(name)
+    taken = _device(one)
+    if taken is None or taken not in _memory_kinds():
+        return ()
+    for said, tolerance in _readings(one):
+        if said.kinds or said.memory_gb is None:
+            continue
+        named = (each for each in _alike(said) if _close(said.memory_gb, each.said.memory_gb, tolerance))
+        others = {each.device for each in named if each.device in _memory_kinds()} - {taken}
+        if others:
+            return (taken, *sorted(others))
+    return ()
 
 
 def _close(memory_gb: float, other_gb: float | None, tolerance: float) -> bool:

@@ -20,7 +20,7 @@ from cosmic_opt.analysis.validation.collectives import (
 from cosmic_opt.analysis.validation.kernels import BEST_PRODUCT, OPERATORS, kernel_metric, kernel_of, precision_of
 from cosmic_opt.analysis.validation.kinds import Row, number, text, whole
 from cosmic_opt.analysis.validation.report import CALIBRATION_FOLDS
-from cosmic_opt.analysis.validation.row_boards import counted
+from cosmic_opt.analysis.validation.row_boards import stated_boards
 from cosmic_opt.errors import SpecError, Where, nearest
 from cosmic_opt.system.hardware import (
     Device,
@@ -117,7 +117,7 @@ def _read(row: Row, name: str, device: Device, piles: dict[Key, _Pile]) -> str |
     """Enter a row, or return why it is left out."""
     if "kernel" not in row and "collective" not in row:
         raise _refusal(row)
-    row, value = counted(row), number(row, "value")
+    row, value = stated_boards(row), number(row, "value")
     other = _other_device(row, device)
     if other is not None:
         return other

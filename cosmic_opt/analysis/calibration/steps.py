@@ -22,7 +22,7 @@ from cosmic_opt.analysis.calibration.fit import (
 )
 from cosmic_opt.analysis.validation.kinds import Row, number, text
 from cosmic_opt.analysis.validation.measured import unusable
-from cosmic_opt.analysis.validation.row_boards import counted
+from cosmic_opt.analysis.validation.row_boards import stated_boards
 from cosmic_opt.analysis.validation.training import predict_training, step_metric
 from cosmic_opt.analysis.validation.training_rows import read_row
 from cosmic_opt.catalog.hardware import load_device
@@ -111,7 +111,7 @@ def _step(name: str, row: Row, device: Device) -> _Step:
     """Return a row as seconds of a step, whatever metric it has: a rate is inversely proportional to the step."""
     if "kernel" in row or "collective" in row:
         raise SpecError("this is no measured step", hint="kernels and collectives go to --rows")
-    stated_row = counted({**row, "gpu": row.get("gpu", device.name)})
+    stated_row = stated_boards({**row, "gpu": row.get("gpu", device.name)})
     if load_device(text(stated_row, "gpu")).name != device.name:
         raise SpecError(f"the row is of {stated_row['gpu']!r}", hint=f"give steps of {device.name!r}")
     job, outcome = read_row(stated_row), predict_training(stated_row)

@@ -9,7 +9,7 @@ import numpy as np
 from cosmic_opt.analysis.validation.confidence import confidence
 from cosmic_opt.analysis.validation.kinds import ROW_KINDS, Outcome, Row, RowKind, number, text, whole
 from cosmic_opt.analysis.validation.measured import metric_of
-from cosmic_opt.analysis.validation.row_boards import counted
+from cosmic_opt.analysis.validation.row_boards import stated_boards
 from cosmic_opt.catalog.device_names import device_aliases, plain_name
 from cosmic_opt.catalog.hardware import load_device
 from cosmic_opt.errors import SpecError
@@ -37,7 +37,7 @@ ALIASES = {
 
 def predict_collective_row(row: Row) -> Outcome:
     """Return the time of a collective in seconds, or its bus bandwidth in GB/s as nccl-tests defines it."""
-    row = counted(row)
+    row = stated_boards(row)
     kind = kind_of(row)
     if text(row, "gpu") == "not stated":
         raise SpecError("the GPU is not stated", hint="name the GPU")

@@ -8,7 +8,7 @@ from cosmic_opt.analysis.validation.confidence import Confidence
 from cosmic_opt.analysis.validation.inference_rows import InferenceRow, read_row
 from cosmic_opt.analysis.validation.kinds import ROW_KINDS, Outcome, Row, RowKind, text
 from cosmic_opt.analysis.validation.measured import metric_of
-from cosmic_opt.analysis.validation.row_boards import counted
+from cosmic_opt.analysis.validation.row_boards import stated_boards
 from cosmic_opt.catalog.stacks import load_accuracy
 from cosmic_opt.errors import SpecError
 from cosmic_opt.simulation.calibrated.serving_predict import (
@@ -56,7 +56,7 @@ def predict_inference(row: Row) -> Outcome:
         raise SpecError(NO_POWER, hint="give the latency of the batch")
     if metric != PREFILL and not (row.get("output_tokens") or row.get("new_tokens")):
         raise SpecError("the length of the answer is not stated", hint="give output_tokens")
-    job, accuracy = read_row(counted(row)), load_accuracy("inference")
+    job, accuracy = read_row(stated_boards(row)), load_accuracy("inference")
     gpus, full = int(job.designs.gpus[0]), isinstance(row.get("batch"), str)
     predict = predict_prefill if metric == PREFILL else predict_saturated if full else predict_batch
     if metric == BETWEEN:

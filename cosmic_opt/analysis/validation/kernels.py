@@ -8,6 +8,7 @@ from collections.abc import Callable, Mapping
 from cosmic_opt.analysis.validation.confidence import confidence
 from cosmic_opt.analysis.validation.kinds import ROW_KINDS, Outcome, Row, RowKind, clip, text, whole
 from cosmic_opt.analysis.validation.measured import metric_of
+from cosmic_opt.analysis.validation.row_boards import open_board, stated_boards
 from cosmic_opt.catalog.hardware import load_device
 from cosmic_opt.catalog.stacks import load_stack
 from cosmic_opt.errors import SpecError, nearest
@@ -52,7 +53,8 @@ PRECISIONS = {
 
 def predict_kernel(row: Row) -> Outcome:
     """Return the time of a kernel in seconds, or the best rate of a product in TFLOPS."""
-    kernel = kernel_of(row)
+    row = stated_boards(row)
+    kernel, board = kernel_of(row), open_board(row)
     if kernel not in KERNELS:
         raise SpecError(f"unknown kernel {kernel[:60]!r}", hint=nearest(kernel[:60], KERNELS))
     device = load_device(text(row, "gpu"))
@@ -62,13 +64,22 @@ def predict_kernel(row: Row) -> Outcome:
     operator = kernel in OPERATORS
     hidden = operator and _is_short(row.get("value"))
     notes = [FLOOR_NOTE] if hidden else []
+    notes += [] if board is None else [f"assumed: {board}"]
     needed = {BEST_PRODUCT: "sustained", "attention_prefill": "attention", "attention_decode": "attention"}
     constants = needed.get(kernel, "gemm")
     if constants in device.extrapolates:
         notes.append(f"extrapolates: {device.name} has no {constants} constants of its own")
     group = ("operator under 50 us" if hidden else "operator") if operator else kernel
     sure = confidence(row, group, device.name, predicted, HIDDEN.get(kernel, OPERATOR_HIDDEN))
-    return Outcome(predicted, "; ".join(notes) or None, group, device.name, 1, primary=not hidden, confidence=sure)
+    return Outcome(
+        predicted,
+        "; ".join(notes) or None,
+        group,
+        device.name,
+        1,
+        primary=not hidden and board is None,
+        confidence=sure,
+    )
 
 
 def kernel_of(row: Row) -> str:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from cosmic_opt.analysis.validation.confidence import confidence
 from cosmic_opt.analysis.validation.kinds import ROW_KINDS, Outcome, Row, RowKind, clip, text, whole
 from cosmic_opt.analysis.validation.measured import metric_of, plain_metric
-from cosmic_opt.analysis.validation.row_boards import counted
+from cosmic_opt.analysis.validation.row_boards import stated_boards
 from cosmic_opt.analysis.validation.row_checks import check_tensor
 from cosmic_opt.analysis.validation.row_fields import flag, recompute_name
 from cosmic_opt.analysis.validation.training_rows import read_model
@@ -36,7 +36,7 @@ def predict_memory(row: Row) -> Outcome:
     Raises:
         SpecError: the row lacks an input, its metric or recompute is unknown, or a degree does not divide.
     """
-    row = counted(row)
+    row = stated_boards(row)
     metric, units = _metric(row)
     model, tp, pp = read_model(row), whole(row, "tp"), whole(row, "pp")
     _check_split(model, tp, pp)

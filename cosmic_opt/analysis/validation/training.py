@@ -5,7 +5,7 @@ from __future__ import annotations
 from cosmic_opt.analysis.validation.confidence import Confidence
 from cosmic_opt.analysis.validation.kinds import ROW_KINDS, Outcome, Row, RowKind, text, whole
 from cosmic_opt.analysis.validation.measured import metric_of, plain_metric
-from cosmic_opt.analysis.validation.row_boards import counted
+from cosmic_opt.analysis.validation.row_boards import stated_boards
 from cosmic_opt.analysis.validation.training_rows import TrainingRow, read_row
 from cosmic_opt.catalog.stacks import load_accuracy
 from cosmic_opt.errors import SpecError
@@ -40,7 +40,7 @@ def predict_training(row: Row) -> Outcome:
     Raises:
         SpecError: the row lacks an input, names an unknown device, stack or precision, or its metric is not a step's.
     """
-    row = counted(row)
+    row = stated_boards(row)
     metric, units = step_metric(row)
     job = read_row(row)
     gpus = whole(row, "gpus")

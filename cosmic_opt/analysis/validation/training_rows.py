@@ -11,6 +11,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from cosmic_opt.analysis.validation.kinds import Row, number, text, whole
+from cosmic_opt.analysis.validation.row_boards import open_board
 from cosmic_opt.analysis.validation.row_checks import check_copies, check_dense_layers, check_heads, check_training
 from cosmic_opt.analysis.validation.row_fields import (
     Sharding,
@@ -290,6 +291,9 @@ def _recompute(row: Row, setup: TrainingSetup, designs: TrainingDesigns) -> tupl
 def _assumed(row: Row, stack: Stack, recompute_stated: bool) -> tuple[str, ...]:
     """Return what a row leaves open, by field (the rules of primary rows)."""
     found = []
+    board = open_board(row)
+    if board is not None:
+        found.append(board)
     if row.get("stack") in UNNAMED_STACKS:
         found.append(f"the software stack is not named: {DEFAULT_STACK} assumed")
     if not row.get("mbs"):

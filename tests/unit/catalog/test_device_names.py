@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from cosmic_opt.catalog.device_names import boards_named, describe, device_aliases, device_named
+from cosmic_opt.catalog.device_names import boards_left_open, boards_named, describe, device_aliases, device_named
 from cosmic_opt.errors import SpecError
 
 SPELLINGS = {
@@ -39,7 +39,14 @@ SPELLINGS = {
         *("a100 sxm 40", "A100_40_SXM4", "8x A100 40", "8xA100-40GB"),
     ),
     "a100-sxm": ("A100-SXM", "a100 sxm", "NVIDIA A100-SXM", "8x A100-SXM"),
-    "h100-96-500w": ("NVIDIA H100 96GB HBM3", "H100 96GB", "H100 96", "H100-96GB-500W", "4x H100 96GB", "H100 500W"),
+    "h100-sxm-96": (
+        "NVIDIA H100 96GB HBM3",
+        "H100 SXM5 96GB HBM3",
+        "H100 96GB 700W",
+        "h100 96 hbm3",
+        "4x H100-96G-HBM3",
+    ),
+    "h100-96-500w": ("NVIDIA H100 96GB HBM2e", "H100 96GB", "H100 96", "H100-96GB-500W", "4x H100 96GB", "H100 500W"),
     "a100-pcie-80": (
         "NVIDIA A100 80GB PCIe",
         "A100-PCIE-80GB",
@@ -98,6 +105,9 @@ def test_vendor_words_change_no_device(spelled: str, written: str) -> None:
         ("A100-SXM-64GBx4", "a100-40 (40 GB), a100-80 (80 GB)"),
         ("4x A100 SXM 64G", "a100-40 (40 GB), a100-80 (80 GB)"),
         ("MI250Xx8", "mi250 (128 GB)"),
+        ("H100 96GB HBM2e 700W", "h100-sxm-96 (96 GB)"),
+        ("H100 96GB HBM3e", "h100-sxm-96 (96 GB)"),
+        ("H100 80GB 350W", "h100-sxm (80 GB)"),
         ("H100 64GB", "h100-sxm (80 GB)"),
         ("H200 NVL", "h200-sxm (141 GB)"),
         ("GH200 144GB HBM3e", "gh200 (96 GB)"),
@@ -182,3 +192,16 @@ def test_a_name_says_its_words_and_one_memory() -> None:
 )
 def test_a_number_of_boards_is_read_beside_the_name_of_a_device(spelled: str, boards: tuple[str, int | None]) -> None:
     assert boards_named(spelled) == boards
+
+
+@pytest.mark.parametrize("spelled", ["H100 96GB", "NVIDIA H100 96 GB", "h100-96", "8x H100 96GB", "H100 96GiB"])
+def test_a_name_that_two_boards_have_leaves_the_other_open(spelled: str) -> None:
+    assert boards_left_open(spelled) == ("h100-96-500w", "h100-sxm-96")
+
+
+@pytest.mark.parametrize(
+    "spelled",
+    ["H100 96GB HBM3", "H100 96GB HBM2e", "H100-96GB-500W", "H100", "A100 80GB", "GH200 96GB", "", "V100", "8x"],
+)
+def test_a_kind_of_memory_a_power_or_a_name_of_its_own_leaves_nothing_open(spelled: str) -> None:
+    assert boards_left_open(spelled) == ()

@@ -1,4 +1,4 @@
-"""A number of boards beside the name of a row's GPU: that of `gpus`, or an error that names both."""
+"""The boards a row names: how many, an error where `gpus` says otherwise; which of two that share a name."""
 
 from __future__ import annotations
 
@@ -8,12 +8,13 @@ import pytest
 
 from cosmic_opt.analysis.validation.collectives import predict_collective_row
 from cosmic_opt.analysis.validation.inference import predict_inference
+from cosmic_opt.analysis.validation.kernels import predict_kernel
 from cosmic_opt.analysis.validation.memory import predict_memory
-from cosmic_opt.analysis.validation.row_boards import counted
+from cosmic_opt.analysis.validation.row_boards import stated_boards
 from cosmic_opt.analysis.validation.training import predict_training
 from cosmic_opt.errors import SpecError
 from tests.unit.analysis.validation import test_inference, test_training
-from tests.unit.analysis.validation.test_row_spelling import REDUCE
+from tests.unit.analysis.validation.test_row_spelling import GEMM, REDUCE
 
 TRAINING, INFERENCE = test_training.ROW, test_inference.ROW
 WITHOUT: dict[str, Any] = {key: value for key, value in INFERENCE.items() if key not in ("gpus", "tp", "pp")}
@@ -35,7 +36,7 @@ def test_a_number_stands_for_gpus_that_are_not_given() -> None:
 @pytest.mark.parametrize("gpus", [16, 4, 8.0000001, "8", float("nan"), 0, -8])
 def test_a_number_other_than_gpus_is_refused(gpus: object) -> None:
     with pytest.raises(SpecError, match="gpus"):
-        counted({"gpu": "8xH100", "gpus": gpus})
+        stated_boards({"gpu": "8xH100", "gpus": gpus})
     with pytest.raises(SpecError, match="gpu '8xH100' counts 8, but gpus is 16"):
         predict_collective_row(REDUCE | {"gpu": "8xH100", "gpus": 16})
 
@@ -52,6 +53,74 @@ def test_a_number_that_tensor_parallelism_does_not_share_is_refused() -> None:
 @pytest.mark.parametrize("gpu", ["A100-SXM-64GB x 8", "8x RTX 4090", "8x", "", None, 8, ["8xH100"]])
 def test_what_is_no_device_is_left_to_be_refused_as_it_is_written(gpu: object) -> None:
     row = {"gpu": gpu, "gpus": 16}
-    assert counted(row) is row
+    assert stated_boards(row) is row
     with pytest.raises(SpecError):
         predict_inference(INFERENCE | row)
+
+
+OPEN = {"gpu": "H100 96GB"}
+BY_FIELDS: dict[str, tuple[dict[str, object], ...]] = {
+    "h100-sxm-96": (
+        {"memory_type": "HBM3"},
+        {"memory_bandwidth_bytes_per_s": 3.35e12},
+        {"power_w": 700},
+        {"power_w": 650, "memory_type": "hbm3"},
+    ),
+    "h100-96-500w": (
+        {"memory_type": "HBM2e"},
+        {"memory_bandwidth_bytes_per_s": 2.4e12},
+        {"power_w": 500},
+        {"power_w": 450.0, "memory_bandwidth_bytes_per_s": 2.35e12},
+    ),
+}
+
+
+@pytest.mark.parametrize(
+    ("device", "stated"), [(device, stated) for device, all_ in BY_FIELDS.items() for stated in all_]
+)
+def test_memory_bandwidth_or_power_tell_boards_of_one_name_apart(device: str, stated: dict[str, object]) -> None:
+    outcome = predict_inference(INFERENCE | OPEN | stated)
+    assert outcome.gpu == device
+    assert outcome.primary
+    assert outcome == predict_inference(INFERENCE | {"gpu": device})
+
+
+@pytest.mark.parametrize(
+    "stated",
+    [
+        {"memory_type": "HBM3", "power_w": 500},
+        {"memory_bandwidth_bytes_per_s": 2.8e12},
+        {"memory_bandwidth_bytes_per_s": -1},
+        {"memory_bandwidth_bytes_per_s": float("nan")},
+        {"power_w": 10**6},
+        {"power_w": "700 W"},
+        {"memory_type": "GDDR7"},
+        {"memory_type": 3},
+    ],
+)
+def test_what_neither_board_has_is_refused(stated: dict[str, object]) -> None:
+    with pytest.raises(SpecError):
+        predict_inference(INFERENCE | OPEN | stated)
+
+
+def test_a_board_that_stays_open_is_said_in_the_note_and_makes_the_row_secondary() -> None:
+    said = "'H100 96GB' is taken for h100-96-500w (2.4 TB/s, 500 W), not h100-sxm-96 (3.36 TB/s, 700 W)"
+    training = TRAINING | {"stack": "torchtitan-2025", "precision": "bf16"}
+    for outcome in (
+        predict_inference(INFERENCE | OPEN),
+        predict_training(training | OPEN),
+        predict_kernel(GEMM | OPEN),
+    ):
+        assert outcome.gpu == "h100-96-500w"
+        assert f"assumed: {said}" in str(outcome.note)
+        assert not outcome.primary
+    told = predict_kernel(GEMM | {"gpu": "NVIDIA H100 96GB HBM3"})
+    assert (told.gpu, told.primary) == ("h100-sxm-96", True)
+    assert "taken for" not in str(told.note)
+
+
+def test_the_faster_memory_decodes_faster() -> None:
+    slow, fast = (predict_inference(INFERENCE | {"gpu": f"H100 96GB {kind}"}).predicted for kind in ("HBM2e", "HBM3"))
+    assert slow is not None
+    assert fast is not None
+    assert fast < slow
