@@ -23,7 +23,7 @@ _HOST = (
     "routed_forward_s",
     "routed_backward_s",
 )
-_FLAGS = ("pads_vocabulary", "repeats_keys", "context_blocks")
+_FLAGS = ("pads_vocabulary", "repeats_keys", "context_blocks", "whole_rounds")
 """False where a file does not say."""
 _OVERLAP_SHARES = ("hidden_window", "least_exposed", "fsdp_exposed", "pipeline_exposed", "dispatch_exposed")
 

@@ -135,6 +135,7 @@ class Stack:
         repeats_keys: Key heads are copied to one per query head before attention, which the exchange then moves, too.
         context_blocks: After an all_gather of keys, attention still goes block by block as in a ring, whose gradients
             pass from rank to rank; else it is one kernel over all keys, whose gradients are reduced at once.
+        whole_rounds: An interleaved schedule of micro-batches that are no multiple of the stages is refused.
         context_sum_bytes: Bytes per element of the sums of partial outputs and gradients over blocks.
     """
 
@@ -162,6 +163,7 @@ class Stack:
     pads_vocabulary: bool = False
     repeats_keys: bool = False
     context_blocks: bool = False
+    whole_rounds: bool = False
     context_sum_bytes: float = 2.0
 
     def __post_init__(self) -> None:

@@ -79,7 +79,8 @@ def read_row(row: Row) -> TrainingRow:
     _check_size(row, designs)
     check_training(setup, designs)
     recompute, stated = _recompute(row, setup, designs)
-    return TrainingRow(setup, designs.with_recompute(recompute), _assumed(row, stack, stated), stated)
+    assumed = (*_assumed(row, stack, stated), *_refused_schedule(setup, designs))
+    return TrainingRow(setup, designs.with_recompute(recompute), assumed, stated)
 
 
 def _check_size(row: Row, designs: TrainingDesigns) -> None:
@@ -286,6 +287,18 @@ def _recompute(row: Row, setup: TrainingSetup, designs: TrainingDesigns) -> tupl
             raise SpecError(f"{block} layers run again, of {layers[0]:g} of a (virtual) stage", hint="count per stage")
         return Recompute.of(np.minimum(block / layers, 1.0)), known
     return implied_recompute(setup, designs), False
+
+
+def _refused_schedule(setup: TrainingSetup, designs: TrainingDesigns) -> tuple[str, ...]:
+    """Return that the framework refuses to interleave, where it takes whole rounds of micro-batches only.
+
+    Megatron-Core, pipeline_parallel/schedules.py: the micro-batches of a replica are a multiple of the stages.
+    """
+    micro_batches, stages = int(designs.micro_batches(setup)[0]), int(designs.pp[0])
+    if not setup.stack.whole_rounds or designs.interleave[0] == 1 or micro_batches % stages == 0:
+        return ()
+    refused = f"refuses to interleave {micro_batches} micro-batches over {stages} stages"
+    return (f"the schedule runs, though {setup.stack.name} {refused}",)
 
 
 def _assumed(row: Row, stack: Stack, recompute_stated: bool) -> tuple[str, ...]:

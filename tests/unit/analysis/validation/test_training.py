@@ -328,3 +328,34 @@ def test_rows_may_be_validated_without_a_file() -> None:
 )
 def test_a_release_decides_only_between_generations_of_one_container(stack: str, release: str, read: str) -> None:
     assert read_row(ROW | {"stack": stack, "release": release, "precision": "bf16"}).setup.stack.name == read
+
+
+INTERLEAVED = ROW | {"tp": 4, "pp": 4, "dp": 8, "interleave": 3, "mbs": 1}
+REFUSED = "the schedule runs, though {} refuses to interleave 6 micro-batches over 4 stages"
+
+
+@pytest.mark.parametrize("stack", ["megatron-2021", "megatron-te-2025", "megatron-te-2026"])
+def test_a_schedule_that_megatron_refuses_is_predicted_and_said(stack: str) -> None:
+    whole = predict_training(INTERLEAVED | {"stack": stack, "gbs": 64})
+    assert "refuses" not in str(whole.note)
+    outcome = predict_training(INTERLEAVED | {"stack": stack, "gbs": 48})
+    assert outcome.predicted is not None
+    assert f"assumed: {REFUSED.format(stack)}" in str(outcome.note)
+    assert not outcome.primary
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        {"stack": "torchtitan-2025", "precision": "bf16"},
+        {"stack": "megatron-deepspeed-2021"},
+        {"interleave": 1},
+        {"pp": 1, "dp": 32, "gbs": 96},
+        {"pp": 2, "dp": 16, "gbs": 96},
+        {"gbs": 96, "mbs": 3},
+    ],
+)
+def test_other_frameworks_and_whole_rounds_are_not_said_to_refuse(change: dict[str, Any]) -> None:
+    outcome = predict_training(INTERLEAVED | {"gbs": 48} | change)
+    assert outcome.predicted is not None
+    assert "refuses" not in str(outcome.note)
