@@ -11,6 +11,7 @@ import hashlib
 import inspect
 import sys
 from collections.abc import Callable
+from contextlib import suppress
 from dataclasses import dataclass
 from functools import cache
 from importlib import import_module
@@ -122,7 +123,8 @@ def _compile(function: Callable[..., Any], **options: bool) -> Any:
     options |= {"nogil": True, "no_cfunc_wrapper": True}
     compiler: Any = numba.njit
     try:
-        return _with_addresses(_without_literals(compiler(error_model="numpy", cache=True, **options)(function)))
+        kept = _kept_if_possible(compiler(error_model="numpy", cache=True, **options)(function))
+        return _with_addresses(_without_literals(kept))
     except RuntimeError:  # neither the package's folder nor the user's cache folder can be written
         return _without_literals(compiler(error_model="numpy", **options)(function))
 
@@ -136,6 +138,24 @@ def _without_literals(dispatcher: Any) -> Any:
         return template(tuple(map(_without_literal, arguments)), values)
 
     dispatcher.get_call_template = of_values
+    return dispatcher
+
+
+def _kept_if_possible(dispatcher: Any) -> Any:
+    """Go on with what was just compiled where it cannot be written: a full disk, a quota, a limit on the size of files.
+
+    numba writes its index before the code. An index that names code which was not written is taken away.
+    """
+    save = dispatcher._cache.save_overload
+
+    def save_if_possible(signature: Any, compiled: Any) -> None:
+        try:
+            save(signature, compiled)
+        except OSError:
+            with suppress(OSError):
+                Path(dispatcher._cache._cache_file._index_path).unlink(missing_ok=True)
+
+    dispatcher._cache.save_overload = save_if_possible
     return dispatcher
 
 

@@ -149,6 +149,27 @@ def test_without_a_compiler_or_a_folder_the_answer_is_the_same(kernels: Path, wh
     assert run(kernels, "import numpy, kernels; print(kernels.twice(numpy.arange(5)))", **where) == "20\n"
 
 
+@pytest.mark.parametrize("most", [0, 2000])
+def test_where_compiled_forms_cannot_be_written_the_answer_is_the_same_and_nothing_is_left(
+    kernels: Path, most: int
+) -> None:
+    """Of at most 2,000 bytes a file, numba's index can be written, but not the code it names."""
+    limit = f"import resource; resource.setrlimit(resource.RLIMIT_FSIZE, ({most}, {most}))\n"
+    assert run(kernels, limit + CALL) == "20 Counter()\n"
+    assert [path for path in (kernels / "cache").rglob("*") if path.is_file()] == []
+    assert run(kernels) == "20 Counter()\n"
+    assert run(kernels).startswith("20 Counter({")
+
+
+def test_a_full_disk_after_some_forms_were_kept_changes_no_answer(kernels: Path) -> None:
+    whole = "[kernels.twice(numpy.arange(5)), kernels.twice(numpy.arange(5) / 1)]"
+    limit = "import resource; resource.setrlimit(resource.RLIMIT_FSIZE, (0, 0))\n"
+    call = f"import numpy, kernels; print({whole})"
+    assert run(kernels).startswith("20 ")
+    assert run(kernels, limit + call) == "[20, 20.0]\n"
+    assert run(kernels, call) == "[20, 20.0]\n"
+
+
 def test_a_function_apart_is_one_of_a_module() -> None:
     def local(value: int) -> int:
         return value
