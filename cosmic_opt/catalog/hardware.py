@@ -49,6 +49,7 @@ INSTALLED = "installed_memory"
 LINKS = ("refines", "like")
 """A section may refine that of a shipped file of the same device, or be like another device's."""
 MOST_LINKS = 4
+PICO = 1e-12
 
 
 def load_device(name: str, *, where: Where | None = None) -> Device:
@@ -220,7 +221,18 @@ def _gemm(kernels: _Chain) -> GemmConstants:
         throttle_full_s=_seconds(shared["throttle_full"]),
         group_rows=shared["group_rows"].integer(low=1),
         group_efficiency=_fraction(shared["group_efficiency"]),
+        joules_per_flop_bit=PICO * _number(kernels.find("energy_pj", "gemm"), 0.0),
+        base_w=_base_w(kernels),
     )
+
+
+def _base_w(kernels: _Chain) -> float:
+    """Return what the board draws beside its products, in watts: less than its limit, if that is known."""
+    entry, limit = kernels.find("base_w", "gemm"), kernels.find("power_w")
+    base_w, limit_w = _number(entry, 0.0, high=1e6), _number(limit, 0.0, high=1e6)
+    if limit is not None and 0 < limit_w <= base_w:
+        raise limit.fail(f"{limit_w:g} W leave nothing for products", f"give more than base_w, {base_w:g} W")
+    return base_w
 
 
 def _roofline(entry: Entry) -> RooflineConstants:

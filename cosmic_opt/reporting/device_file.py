@@ -45,6 +45,8 @@ def _kernels(device: Device, fitted: Sequence[str]) -> list[str]:
         lines += [f"    simple: {_roofline(gemm.simple)}", f"    tile: {_roofline(gemm.tile)}"]
     if any(path.startswith("gemm.sustained") for path in fitted):
         lines.append(f"    sustained: {_flow({key: _plain(value) for key, value in gemm.sustained.items()})}")
+    if "gemm.joules_per_flop_bit" in fitted:
+        lines += [f"    energy_pj: {_plain(1e12 * gemm.joules_per_flop_bit)}", f"    base_w: {_plain(gemm.base_w)}"]
     if any(path.startswith("attention.") for path in fitted):
         constants = {
             "efficiency": _plain(attention.efficiency),

@@ -1,4 +1,4 @@
-"""A user's own measured steps: three constants of their cluster, refined after kernels and collectives.
+"""A user's own measured steps: a few constants of their cluster, refined after kernels and collectives.
 
 These rows are end to end: a device refined on them no longer predicts them independently, and its file says so.
 """
@@ -36,10 +36,12 @@ MOST_OFF = 1.5
 """A fitted step that is further off, either way, is another job than its row says, or in another unit."""
 REFINED: tuple[Constant, ...] = (
     Constant("gemm.sustained.bf16", GROUP, 0.1),
+    Constant("gemm.joules_per_flop_bit", GROUP, 0.1),
     Constant("fabric.efficiency", GROUP, 0.1),
     Constant("fabric.nic_efficiency", GROUP, 0.3),
 )
-"""What differs between clusters of one device: the clock a long run keeps, and how well links and NICs are used."""
+"""What differs between clusters of one device: the clock a long run keeps, or what its power feeds, and how well links
+and NICs are used."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,7 +71,7 @@ def refine(device: Device, rows: Sequence[Row], *, where: Where) -> Calibration:
     def predicted(candidate: Device) -> NDArray[np.float64]:
         return np.array([step.predict_s(candidate) for step in steps])
 
-    constants = tuple(constant for constant in REFINED if device.fabric is not None or "fabric" not in constant.path)
+    constants = tuple(constant for constant in REFINED if _exists(device, constant.path))
     fitted = solve(device, constants, lambda candidate: np.log(predicted(candidate) / measured) / NOISE)
     _refuse_far(device, fitted, constants, predicted(fitted) / measured, where)
     before, after = (predicted(each) / measured - 1 for each in (device, fitted))
@@ -84,6 +86,12 @@ def refine(device: Device, rows: Sequence[Row], *, where: Where) -> Calibration:
         fitted=len(steps),
         left_out={},
     )
+
+
+def _exists(device: Device, path: str) -> bool:
+    if path == "gemm.joules_per_flop_bit":
+        return device.gemm.joules_per_flop_bit > 0
+    return device.fabric is not None or "fabric" not in path
 
 
 def _refuse_far(

@@ -107,8 +107,8 @@ def shares_nics(device: Device, nic_bytes_per_s: float) -> bool:
 
 
 def _sustained(device: Device) -> Device:
-    """Return the device with its cold matrix rate replaced by the one the best long run keeps, in every precision."""
-    fraction = device.sustained_fraction("bf16")
-    relative = {name: device.sustained_fraction(name) / fraction for name in device.peak_flop_per_s}
+    """Return the device with its cold matrix rate replaced by the one a step keeps, in every precision."""
+    fraction = device.powered_fraction("bf16")
+    relative = {name: device.powered_fraction(name) / fraction for name in device.peak_flop_per_s}
     tile = replace(device.gemm.tile, efficiency=fraction, throttle=0.0)
     return replace(device, gemm=replace(device.gemm, relative=relative, tile=tile))

@@ -54,10 +54,12 @@ class GemmConstants:
 
     `sustained` is the fraction of the peak of each precision that a long run keeps (power and clocks at their limit)
     on a product of `reference` rows, columns and depth; `relative` the fraction of its peak a precision reaches
-    relative to bf16's. The throttle grows from nothing at `throttle_from_s` of ideal kernel time to its whole at
-    `throttle_full_s`. In the simple form, `fill` is the share of a 128 x 128 tile per SM, and `depth` the length of k,
-    that starting and draining the chip costs. `group_rows` is the tile height to which a grouped GEMM rounds each
-    expert's rows, `group_efficiency` its fraction of the dense rate.
+    relative to bf16's. `joules_per_flop_bit` is what a FLOP costs the board for each bit of an operand, beside
+    `base_w` for leakage, memory and links; 0 where they are not known. The throttle grows from nothing at
+    `throttle_from_s` of ideal kernel time to its whole at `throttle_full_s`. In the simple form, `fill` is the share
+    of a 128 x 128 tile per SM, and `depth` the length of k, that starting and draining the chip costs. `group_rows` is
+    the tile height to which a grouped GEMM rounds each expert's rows, `group_efficiency` its fraction of the dense
+    rate.
     """
 
     simple: RooflineConstants
@@ -72,6 +74,8 @@ class GemmConstants:
     throttle_full_s: float
     group_rows: int
     group_efficiency: float
+    joules_per_flop_bit: float = 0.0
+    base_w: float = 0.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -240,6 +244,21 @@ class Device:
         """Return the fraction of the precision's peak that a long run keeps."""
         known = self.gemm.sustained
         return known[precision] if precision in known else known["bf16"] * self.gemm.relative.get(precision, 1.0)
+
+    def powered_fraction(self, precision: str) -> float:
+        """Return the fraction of the precision's peak that products keep inside a step, minutes on end.
+
+        A benchmark of one product ends before the board's power limit, held on average, is felt; a step does not. Where
+        the energy of a FLOP is known, what is left of the limit feeds (power - base) / (energy x bits) FLOP/s, at most
+        what a cold kernel reaches; elsewhere the rate is the sustained one. Energy grows with the width of operands
+        (Horowitz 2014, Computing's energy problem): fp8 gives 1.8 to 1.9 times the FLOP/s of bf16 on boards at their
+        limit (stas00/ml-engineering, accelerator tables).
+        """
+        energy_j = 8 * operand_bytes(precision) * self.gemm.joules_per_flop_bit
+        if not energy_j or not self.power_w:
+            return self.sustained_fraction(precision)
+        fed = (self.power_w - self.gemm.base_w) / (energy_j * self.peak(precision))
+        return min(fed, self.gemm.tile.efficiency)
 
 
 def operand_bytes(precision: str) -> float:

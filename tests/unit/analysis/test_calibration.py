@@ -235,6 +235,14 @@ def test_five_steps_of_a_slower_cluster_lower_its_sustained_rate() -> None:
     assert result.device.sustained_fraction("bf16") < H100.sustained_fraction("bf16")
 
 
+def test_steps_of_a_board_at_its_power_limit_refine_the_energy_of_a_flop() -> None:
+    b200, row = load_device("b200"), STEP | {"gpu": "B200", "precision": "fp8", "stack": "megatron-te-2025"}
+    step = predict_training(row).predicted or 0.0
+    result = refine(b200, [row | {"value": 1.2 * step}], where=WHERE)
+    assert result.device.gemm.joules_per_flop_bit > b200.gemm.joules_per_flop_bit
+    assert result.device.powered_fraction("fp8") < b200.powered_fraction("fp8")
+
+
 def test_a_rate_refines_as_the_step_it_stands_for() -> None:
     step = predict_training(STEP).predicted or 0.0
     rate = 512 * 2048 / step

@@ -113,6 +113,22 @@ def test_a_lower_power_limit_lowers_an_inherited_sustained_rate_by_its_root() ->
     assert load_device("h100-nvl").sustained_fraction("bf16") < capped.sustained_fraction("bf16")
 
 
+def test_boards_of_one_chip_multiply_in_proportion_to_the_power_they_have_to_spare() -> None:
+    low, high = load_device("b200"), load_device("gb200")
+    spare = (high.power_w - low.gemm.base_w) / (low.power_w - low.gemm.base_w)
+    for precision in ("fp8", "fp4"):
+        rates = [device.powered_fraction(precision) * device.peak(precision) for device in (low, high)]
+        assert rates[1] / rates[0] == pytest.approx(spare)
+        assert all(rate < device.peak(precision) for rate, device in zip(rates, (low, high), strict=True))
+
+
+def test_a_power_limit_that_leaves_nothing_for_products_is_refused(tmp_path: Path) -> None:
+    text = GOOD.replace("like: h100-sxm", "like: b200\n  power_w: 240")
+    with pytest.raises(SpecError, match="240 W leave nothing for products") as caught:
+        load_device(mine(tmp_path, text))
+    assert "more than base_w" in str(caught.value.hint)
+
+
 def test_a_users_file_inherits_what_it_does_not_give(tmp_path: Path) -> None:
     device, like = load_device(mine(tmp_path)), load_device("h100-sxm")
     assert (device.name, device.sms, device.fabric) == ("mine", 64, None)
@@ -143,6 +159,8 @@ def test_a_file_that_refines_a_device_keeps_what_is_its_own(tmp_path: Path) -> N
         ("sms: 64", "sms: 64\n  attention: {decode_launch: 3 GB}", "is meant here"),
         ("sms: 64", "sms: 64\n  attention: {decode_launch: 3 min}", "out of range"),
         ("sms: 64", "sms: 64\n  gemm: {sustained: {bf16: text}}", "expected a number"),
+        ("sms: 64", "sms: 64\n  gemm: {energy_pj: -1}", "out of range"),
+        ("sms: 64", "sms: 64\n  gemm: {base_w: .nan}", "expected a number"),
         ("kernels:", "kernel:", "unknown key 'kernel'"),
         ("schema: cosmic-opt/device@1", "schema: cosmic-opt/system@1", "expected 'cosmic-opt/device@1'"),
         ("500 TFLOPS", "0 TFLOPS", "not positive"),

@@ -124,6 +124,17 @@ def test_a_few_own_steps_refine_and_the_file_says_so(tmp_path: Path) -> None:
     assert load_device(str(out)).sustained_fraction("bf16") < load_device("h100").sustained_fraction("bf16")
 
 
+def test_the_energy_of_a_flop_survives_the_written_file(tmp_path: Path) -> None:
+    row = STEP | {"gpu": "B200", "precision": "fp8", "stack": "megatron-te-2025", "value": 0.7}
+    steps, out = write(tmp_path, json.dumps([row]), "steps.json"), tmp_path / "mine.yaml"
+    done = run("calibrate", "--device", "b200", "--steps", steps, "--out", str(out), "--json")
+    assert done.code == 0, done.err
+    after = {change["constant"]: change["after"] for change in done.keys["changes"]}
+    written = load_device(str(out)).gemm
+    assert written.joules_per_flop_bit == pytest.approx(after["gemm.joules_per_flop_bit"], rel=1e-4)
+    assert written.base_w == load_device("b200").gemm.base_w
+
+
 @pytest.mark.parametrize(
     ("text", "name"),
     [
