@@ -199,6 +199,7 @@ def _library(name: str) -> Mapping[str, Entry]:
 
 def _gemm(kernels: _Chain) -> GemmConstants:
     shared = _library(KERNEL_LIBRARY)["gemm"].mapping()
+    layout = kernels.find("any_layout", "gemm")
     return GemmConstants(
         simple=_roofline(kernels.get("simple", "gemm")),
         tile=_roofline(kernels.get("tile", "gemm")),
@@ -223,6 +224,7 @@ def _gemm(kernels: _Chain) -> GemmConstants:
         group_efficiency=_fraction(shared["group_efficiency"]),
         joules_per_flop_bit=PICO * _number(kernels.find("energy_pj", "gemm"), 0.0),
         base_w=_base_w(kernels),
+        any_layout=layout is not None and layout.flag(),
     )
 
 

@@ -23,7 +23,7 @@ _HOST = (
     "routed_forward_s",
     "routed_backward_s",
 )
-_FLAGS = ("pads_vocabulary", "repeats_keys", "context_blocks", "whole_rounds")
+_FLAGS = ("caches_weights", "pads_vocabulary", "repeats_keys", "context_blocks", "whole_rounds")
 """False where a file does not say."""
 _OVERLAP_SHARES = ("hidden_window", "least_exposed", "fsdp_exposed", "pipeline_exposed", "dispatch_exposed")
 
@@ -80,7 +80,7 @@ def load_recipe(name: str) -> Recipe:
         SpecError: there is no such recipe.
     """
     fields = find_precision("training", name).fields(
-        required=("precision", "cast_bytes", "matmul_share", "gather_bytes", "block_scaled")
+        required=("precision", "cast_bytes", "matmul_share", "gather_bytes", "block_scaled", "user_buffers")
     )
     return Recipe(
         name.lower(),
@@ -89,6 +89,7 @@ def load_recipe(name: str) -> Recipe:
         matmul_share=number(fields["matmul_share"]),
         gather_bytes=number(fields["gather_bytes"]),
         block_scaled=fields["block_scaled"].flag(),
+        user_buffers=fields["user_buffers"].flag(),
     )
 
 

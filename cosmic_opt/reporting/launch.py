@@ -11,6 +11,7 @@ from cosmic_opt.psa.domain import Value
 from cosmic_opt.psa.parameter_set import DesignBatch
 from cosmic_opt.reporting.serving_launch import serving_options
 from cosmic_opt.workloads.knobs import DEFAULTS, knob_names
+from cosmic_opt.workloads.stack import default_tensor_mode
 
 FP8_RECIPES = {"fp8": "delayed", "fp8-cs": "tensorwise", "mxfp8": "mxfp8"}
 """Megatron-Core's name of each scaling."""
@@ -45,7 +46,7 @@ def launch_options(instance: BoundInstance, design: DesignBatch) -> list[str]:
     knobs: dict[str, Value] = {**DEFAULTS, **{name: instance.data[name] for name in DEFAULTS if name in instance.data}}
     knobs |= {knob: point[name] for knob, name in knob_names(point).items()}
     knobs["seq"], knobs["global_batch"] = instance.data["seq"], instance.data["global_batch"]
-    knobs["tensor_overlap"] = point.get("tensor_overlap", own.stack.tensor_mode)
+    knobs["tensor_overlap"] = point.get("tensor_overlap", default_tensor_mode(own.stack, own.recipe))
     knobs["gradient_overlap"] = point.get("gradient_overlap", own.stack.overlap.gradient)
     knobs["context_exchange"] = point.get("context_exchange", own.stack.context_exchange)
     knobs = _that_matter(knobs)

@@ -131,6 +131,7 @@ class Stack:
         fused_experts: Block-scaled experts run as fused kernels: dispatch writes tokens in expert order, grouped
             products activate and cast inside, and the host does not read token counts.
         straggler_per_doubling: Relative slow-down per doubling of GPUs above 512.
+        caches_weights: Weights are cast to narrow operands once a step and kept, not for each micro-batch.
         pads_vocabulary: A vocabulary that no rank splits is padded to aligned rows, too.
         repeats_keys: Key heads are copied to one per query head before attention, which the exchange then moves, too.
         context_blocks: After an all_gather of keys, attention still goes block by block as in a ring, whose gradients
@@ -160,6 +161,7 @@ class Stack:
     attention: AttentionKernel
     host: HostCost
     overlap: Overlap
+    caches_weights: bool = False
     pads_vocabulary: bool = False
     repeats_keys: bool = False
     context_blocks: bool = False
@@ -189,6 +191,7 @@ class Recipe:
         matmul_share: Fraction of the device's matrix fraction this scaling granularity reaches.
         gather_bytes: Bytes per element of an all-gather between sequence-parallel ranks: cast before it, or after.
         block_scaled: Every few elements share a scale (MXFP8, NVFP4).
+        user_buffers: Tensor-parallel collectives can move its operands through user buffers.
     """
 
     name: str
@@ -197,11 +200,17 @@ class Recipe:
     matmul_share: float
     gather_bytes: float
     block_scaled: bool
+    user_buffers: bool
 
     @property
     def operand_bytes(self) -> float:
         """Bytes per element of a matrix operand kept for backward; every recipe that casts keeps 8 bits."""
         return 1.0 if self.cast_bytes else 2.0
+
+
+def default_tensor_mode(stack: Stack, recipe: Recipe) -> str:
+    """Return how a stack's tensor-parallel collectives overlap unless told otherwise: not at all without buffers."""
+    return "none" if stack.tensor_mode == "user_buffer" and not recipe.user_buffers else stack.tensor_mode
 
 
 @dataclass(frozen=True, slots=True)

@@ -28,8 +28,7 @@ def tensor_pass(setup: TrainingSetup, designs: TrainingDesigns) -> Pass:
         once = gather + group_s(setup, "reduce_scatter", designs.tp, one, size)
     else:
         once = group_s(setup, "all_reduce", designs.tp, one, size)
-    mode = setup.tensor_mode or setup.stack.tensor_mode
-    exposed = setup.stack.overlap.tensor_exposed[mode] * COLLECTIVES_PER_PASS * once
+    exposed = setup.stack.overlap.tensor_exposed[setup.tensor_overlap] * COLLECTIVES_PER_PASS * once
     return Pass(exposed, exposed)
 
 

@@ -9,6 +9,7 @@ import numpy as np
 from cosmic_opt.simulation.calibrated.groups import group_s, ranks_in_node
 from cosmic_opt.simulation.calibrated.job import FloatArray, TrainingDesigns, TrainingSetup
 from cosmic_opt.simulation.calibrated.pipeline import Stages
+from cosmic_opt.system.hardware import bytes_s
 from cosmic_opt.workloads.footprint import (
     WEIGHT_BYTES,
     expert_shards,
@@ -100,6 +101,15 @@ def stage_parameters(model: LanguageModel, designs: TrainingDesigns) -> tuple[Fl
         layers = np.where(middle, layers, end_layers(model.layers, designs)[1]) - few
         held = held + few * layer_parameters(first, designs)[0]
     return layers * dense + held, layers * expert
+
+
+def weight_casts_s(setup: TrainingSetup, designs: TrainingDesigns) -> FloatArray:
+    """Return seconds of casting the fullest stage's weights where that is done once a step; tables stay as they are."""
+    if not setup.casts_weights_once:
+        return np.zeros_like(designs.tp)
+    held, expert = stage_parameters(setup.model, designs)
+    elements = held - table_parameters(setup.model, designs) + expert
+    return bytes_s(setup.device, setup.recipe.cast_bytes * elements, setup.stack.elementwise_fraction)
 
 
 def single_nic_s(setup: TrainingSetup, designs: TrainingDesigns) -> FloatArray:

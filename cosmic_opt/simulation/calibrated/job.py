@@ -8,7 +8,14 @@ from dataclasses import dataclass, field, replace
 from cosmic_opt.errors import SpecError, Where, nearest
 from cosmic_opt.system.hardware import Device
 from cosmic_opt.workloads.language_model import LanguageModel
-from cosmic_opt.workloads.stack import CONTEXT_EXCHANGES, CONTEXT_SCHEDULES, GRADIENT_OVERLAPS, Recipe, Stack
+from cosmic_opt.workloads.stack import (
+    CONTEXT_EXCHANGES,
+    CONTEXT_SCHEDULES,
+    GRADIENT_OVERLAPS,
+    Recipe,
+    Stack,
+    default_tensor_mode,
+)
 from cosmic_opt.workloads.training_designs import FloatArray, Recompute, TrainingDesigns
 
 __all__ = ["FloatArray", "Recompute", "Terms", "TrainingDesigns", "TrainingSetup", "shares_nics"]
@@ -81,6 +88,17 @@ class TrainingSetup:
     def fused_experts(self) -> bool:
         """Whether routed experts run as fused kernels, which exist for block-scaled recipes."""
         return self.stack.fused_experts and self.recipe.block_scaled
+
+    @property
+    def casts_weights_once(self) -> bool:
+        """Whether weights are cast once a step, not for each micro-batch: the stack keeps them cast, and no product
+        needs a transposed copy, which would be made anew."""
+        return self.stack.caches_weights and self.device.gemm.any_layout
+
+    @property
+    def tensor_overlap(self) -> str:
+        """How tensor-parallel collectives overlap: as told, or what the stack does at this precision."""
+        return self.tensor_mode or default_tensor_mode(self.stack, self.recipe)
 
     @property
     def exchange(self) -> str:

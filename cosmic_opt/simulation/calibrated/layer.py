@@ -208,14 +208,15 @@ def elementwise_pass(setup: TrainingSetup, designs: TrainingDesigns) -> Pass:
 def cast_pass(setup: TrainingSetup, designs: TrainingDesigns, matmuls: tuple[Matmul, ...]) -> Pass:
     """Return the casts of activations, weights and gradients to the product's precision.
 
-    Forward casts each input and weight element and stores both orientations; backward casts the output gradient.
+    Forward casts each input element, and each weight that is not kept cast, and stores both orientations; backward
+    casts the output gradient.
     """
     forward, backward = np.zeros_like(designs.tp), np.zeros_like(designs.tp)
     if setup.recipe.cast_bytes:
         tokens = designs.tokens(setup)
         for matmul in matmuls:
             k, n = inputs_outputs(matmul, designs.tp)
-            forward = forward + tokens * k + k * n
+            forward = forward + tokens * k + (0.0 if setup.casts_weights_once else k * n)
             backward = backward + tokens * n
     moved = (setup.recipe.cast_bytes * elements for elements in (forward, backward))
     return Pass(*(bytes_s(setup.device, each, setup.stack.elementwise_fraction) for each in moved))

@@ -50,12 +50,13 @@ def permute_pass(setup: TrainingSetup, designs: TrainingDesigns) -> Pass:
 def expert_cast_pass(setup: TrainingSetup, designs: TrainingDesigns, experts: Experts) -> Pass:
     """Return the casts of routed activations and expert weights; see `layer.cast_pass`.
 
-    A fused grouped product casts in its prologue and epilogue, so that only the weights are left.
+    A fused grouped product casts in its prologue and epilogue, so that only weights that are not kept cast are left.
     """
     rows, local = routed_tokens(setup, designs), experts.count / designs.ep
     forward, backward = np.zeros_like(rows), np.zeros_like(rows)
     for matmul in setup.model.mlp_matmuls(experts.ffn):
-        forward = forward + local * matmul.parameters
+        if not setup.casts_weights_once:
+            forward = forward + local * matmul.parameters
         if not setup.fused_experts:
             forward, backward = forward + rows * matmul.inputs, backward + rows * matmul.outputs
     moved = (setup.recipe.cast_bytes * elements for elements in (forward, backward))

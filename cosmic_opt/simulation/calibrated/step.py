@@ -16,6 +16,7 @@ from cosmic_opt.simulation.calibrated.data_parallel import (
     optimizer_s,
     sharded_traffic_s,
     single_nic_s,
+    weight_casts_s,
 )
 from cosmic_opt.simulation.calibrated.job import FloatArray, Terms, TrainingDesigns, TrainingSetup
 from cosmic_opt.simulation.calibrated.pipeline import Stages, schedule
@@ -54,6 +55,7 @@ def step_time(setup: TrainingSetup, designs: TrainingDesigns) -> StepTime:
     if work.first is not None:
         for name, each in _layer_terms(work.first, micro_batches * stages.first_layers).items():
             terms[name] = terms[name] + each
+    terms["casts"] = terms["casts"] + weight_casts_s(setup, designs)
     terms["host"] = terms["host"] + heads * work.head_wait_s
     terms["head"] = heads * work.head.both_s + micro_batches * stages.has_embedding * work.embedding.both_s
     terms["exchange"] = micro_batches * stages.exchange_s
