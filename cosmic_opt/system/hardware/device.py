@@ -55,12 +55,11 @@ class GemmConstants:
     `sustained` is the fraction of the peak of each precision that a long run keeps (power and clocks at their limit)
     on a product of `reference` rows, columns and depth; `relative` the fraction of its peak a precision reaches
     relative to bf16's. `joules_per_flop_bit` is what a FLOP costs the board for each bit of an operand, beside
-    `base_w` for leakage, memory and links; 0 where they are not known. `any_layout`: products of 8 and 4 bits take operands in either
-    orientation, without a transposed copy. The throttle grows from nothing at
-    `throttle_from_s` of ideal kernel time to its whole at `throttle_full_s`. In the simple form, `fill` is the share
-    of a 128 x 128 tile per SM, and `depth` the length of k, that starting and draining the chip costs. `group_rows` is
-    the tile height to which a grouped GEMM rounds each expert's rows, `group_efficiency` its fraction of the dense
-    rate.
+    `base_w` for leakage, memory and links; 0 where they are not known. `any_layout`: products of 8 and 4 bits take
+    operands in either orientation, without a transposed copy. The throttle grows from nothing at `throttle_from_s` of
+    ideal kernel time to its whole at `throttle_full_s`. In the simple form, `fill` is the share of a 128 x 128 tile
+    per SM, and `depth` the length of k, that starting and draining the chip costs. `group_rows` is the tile height to
+    which a grouped GEMM rounds each expert's rows, `group_efficiency` its fraction of the dense rate.
     """
 
     simple: RooflineConstants
