@@ -232,8 +232,12 @@ def _base_w(kernels: _Chain) -> float:
     """Return what the board draws beside its products, in watts: less than its limit, if that is known."""
     entry, limit = kernels.find("base_w", "gemm"), kernels.find("power_w")
     base_w, limit_w = _number(entry, 0.0, high=1e6), _number(limit, 0.0, high=1e6)
-    if limit is not None and 0 < limit_w <= base_w:
-        raise limit.fail(f"{limit_w:g} W leave nothing for products", f"give more than base_w, {base_w:g} W")
+    if entry is not None and limit is not None and 0 < limit_w <= base_w:
+        told = limit if "power_w" in kernels.sections[0] else entry
+        raise told.fail(
+            f"{limit_w:g} W leave nothing for products",
+            f"of power_w, base_w is {base_w:g} W: raise one or lower the other",
+        )
     return base_w
 
 

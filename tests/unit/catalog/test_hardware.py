@@ -123,10 +123,12 @@ def test_boards_of_one_chip_multiply_in_proportion_to_the_power_they_have_to_spa
 
 
 def test_a_power_limit_that_leaves_nothing_for_products_is_refused(tmp_path: Path) -> None:
-    text = GOOD.replace("like: h100-sxm", "like: b200\n  power_w: 240")
-    with pytest.raises(SpecError, match="240 W leave nothing for products") as caught:
-        load_device(mine(tmp_path, text))
-    assert "more than base_w" in str(caught.value.hint)
+    for more, found in (("power_w: 240", "240 W"), ("gemm: {base_w: 2000}", "1000 W")):
+        text = GOOD.replace("like: h100-sxm", f"like: b200\n  {more}")
+        with pytest.raises(SpecError, match=f"{found} leave nothing for products") as caught:
+            load_device(mine(tmp_path, text))
+        assert "mine.yaml" in str(caught.value)
+        assert "base_w is" in str(caught.value.hint)
 
 
 def test_a_users_file_inherits_what_it_does_not_give(tmp_path: Path) -> None:

@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 
 from cosmic_opt.api import Problem
+from cosmic_opt.catalog.calibrated import Calibrated
+from cosmic_opt.catalog.stacks import load_recipe
 from cosmic_opt.reporting.launch import NO_OPTION, launch_options, launch_text
 
 
@@ -31,6 +35,15 @@ def test_megatron_s_published_split_of_llama_70b() -> None:
         "--fp8-format hybrid",
         "--fp8-recipe delayed",
     ]
+
+
+def test_nvfp4_is_typed_without_the_overlap_it_does_not_have() -> None:
+    problem = Problem.load("llama3-70b/gb200-64").without("fits")
+    own = problem.instance.calibrated
+    assert isinstance(own, Calibrated)
+    for name, typed in (("mxfp8", True), ("nvfp4", False)):
+        instance = replace(problem.instance, calibrated=replace(own, recipe=load_recipe(name)))
+        assert ("--tp-comm-overlap" in launch_options(instance, problem.baseline())) == typed
 
 
 def test_llama_405b_gives_two_slots_to_embedding_and_loss() -> None:
