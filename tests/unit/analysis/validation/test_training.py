@@ -279,7 +279,7 @@ def test_the_split_the_model_chooses_is_the_best_measured_one_two_times_in_three
 
 
 def test_steps_that_differ_in_micro_batches_only_leave_what_the_optimizer_and_gradients_take() -> None:
-    """t(m) = a m + c: two steps of the calibration folds with different m give the measured c, and the predicted one."""
+    """t(m) = a m + c: two steps of the calibration folds with different m give the measured c and the predicted one."""
     steps: dict[tuple[Any, ...], list[tuple[int, float, float]]] = {}
     for result in shipped().rows:
         row = rows()[result.id]
