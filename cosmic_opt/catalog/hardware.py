@@ -37,6 +37,11 @@ ATTENTION_KEYS = (
     *("efficiency", "prefill_launch", "prologue_tokens", "tile_rows"),
     *("decode_launch", "decode_doubling", "decode_memory_fraction", "cache_gain"),
 )
+SECTION_GROUPS = {
+    "gemm": ("simple", "tile", "sustained", "relative", "energy_pj", "base_w", "any_layout"),
+    "attention": ATTENTION_KEYS,
+}
+"""Groups inside a section, and all keys each may have."""
 FABRIC_TIMES = ("base", "hop", "startup", "inter_node", "inter_node_doubling")
 FABRIC_FITTED = ("base", "hop", "efficiency", "startup")
 FABRIC_KEYS = (
@@ -111,6 +116,8 @@ def _chain(root: Entry, section: str, keys: tuple[str, ...]) -> _Chain:
     sections, same = list[Mapping[str, Entry]](), 0
     while True:
         here = fields[section].fields(required=("source",), optional=(*LINKS, *keys))
+        for group in here.keys() & SECTION_GROUPS.keys():
+            here[group].fields(optional=SECTION_GROUPS[group])
         sections.append(here)
         same = same or (0 if "refines" in here else len(sections))
         link = next((here[key] for key in LINKS if key in here), None)
@@ -183,10 +190,8 @@ def _seconds(entry: Entry) -> float:
 def _peaks(bf16: Entry, kernels: _Chain) -> Mapping[str, float]:
     """Return dense peaks; 16-bit formats share the file's `peak`, others are the device's own only."""
     peaks = {name: float(positive(bf16, Unit.FLOP_PER_S)) for name in ("bf16", "fp16")}
-    mine = (fields["peaks"].mapping() for fields in kernels.sections[: kernels.same] if "peaks" in fields)
+    mine = (_precisions(fields["peaks"]) for fields in kernels.sections[: kernels.same] if "peaks" in fields)
     for name, entry in next(mine, {}).items():
-        if name not in OPERAND_BYTES:
-            raise entry.fail(f"unknown precision {name!r}", nearest(name, OPERAND_BYTES))
         peaks[name] = float(positive(entry, Unit.FLOP_PER_S))
     return peaks
 
@@ -253,7 +258,15 @@ def _roofline(entry: Entry) -> RooflineConstants:
 
 
 def _fractions(entry: Entry | None) -> Mapping[str, float]:
-    return {} if entry is None else {name: _fraction(value) for name, value in entry.mapping().items()}
+    return {} if entry is None else {name: _fraction(value) for name, value in _precisions(entry).items()}
+
+
+def _precisions(entry: Entry) -> Mapping[str, Entry]:
+    """Return the entries of a mapping by precision."""
+    for name, value in entry.mapping().items():
+        if name not in OPERAND_BYTES:
+            raise value.fail(f"unknown precision {name!r}", nearest(name, OPERAND_BYTES))
+    return entry.mapping()
 
 
 def _sustained(kernels: _Chain) -> Mapping[str, float]:
