@@ -89,7 +89,7 @@ class Entry:
     def flag(self) -> bool:
         """Return a truth value."""
         if not isinstance(self.value, bool):
-            raise self.fail(f"expected true or false, found {_kind(self.value)}")
+            raise self.fail(f"expected true or false, found {_kind(self.value)}", "write true or false")
         return self.value
 
     def quantity(self, unit: Unit) -> int:
