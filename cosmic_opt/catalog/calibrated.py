@@ -15,7 +15,7 @@ from cosmic_opt.psa.family import family_of
 from cosmic_opt.system.hardware import Device
 from cosmic_opt.workloads.framework_memory import FrameworkJob
 from cosmic_opt.workloads.language_model import LanguageModel, language_model
-from cosmic_opt.workloads.stack import Accuracy, Recipe, Stack
+from cosmic_opt.workloads.stack import Accuracy, Recipe, Stack, kept_cast_bytes
 from cosmic_opt.workloads.training import OFFLOADS
 from cosmic_opt.workloads.transformer import Transformer
 
@@ -45,13 +45,15 @@ class Calibrated:
 
     def memory_job(self, sequence: int, global_batch: int) -> FrameworkJob:
         """Return the job as its footprint sees it."""
-        return FrameworkJob(self.model, self.stack, sequence, global_batch, self.recipe.operand_bytes)
+        cast_bytes = kept_cast_bytes(self.stack, self.recipe)
+        return FrameworkJob(self.model, self.stack, sequence, global_batch, self.recipe.operand_bytes, cast_bytes)
 
 
 def calibrated_of(
     spec: InstanceSpec, workload: Transformer, data: dict[str, Value], changed: Collection[str]
 ) -> Calibrated | None:
-    """Return the calibrated part of an instance, None without a stack; add `precision` and `experts` to `data`.
+    """Return the calibrated part of an instance, None without a stack; add `precision`, `experts` and
+    `user_buffers` to `data`.
 
     `changed` are the names that `--set` gives.
 
@@ -65,6 +67,7 @@ def calibrated_of(
     data.setdefault("precision", DEFAULT_PRECISION)
     data["experts"] = workload.experts.count if workload.experts is not None else 1
     stack, recipe = load_stack(str(data["stack"])), load_recipe(str(data["precision"]))
+    data["user_buffers"] = int(recipe.user_buffers)
     refuse_decided(spec, f"stack {stack.name!r}", DECIDED_BY_STACK, changed)
     device = device_of(spec)
     device.peak(recipe.precision)

@@ -55,6 +55,8 @@ LINKS = ("refines", "like")
 """A section may refine that of a shipped file of the same device, or be like another device's."""
 MOST_LINKS = 4
 PICO = 1e-12
+LEAST_PJ, MOST_PJ = 1e-4, 100.0
+"""A FLOP and bit of an operand costs 0.04 pJ on a chip of 2024."""
 
 
 def load_device(name: str, *, where: Where | None = None) -> Device:
@@ -120,6 +122,8 @@ def _chain(root: Entry, section: str, keys: tuple[str, ...]) -> _Chain:
             here[group].fields(optional=SECTION_GROUPS[group])
         sections.append(here)
         same = same or (0 if "refines" in here else len(sections))
+        if all(key in here for key in LINKS):
+            raise here[LINKS[1]].fail("a section either refines a device or is like one", f"leave {LINKS[1]!r} out")
         link = next((here[key] for key in LINKS if key in here), None)
         if link is None:
             return _Chain(tuple(sections), same)
@@ -227,7 +231,7 @@ def _gemm(kernels: _Chain) -> GemmConstants:
         throttle_full_s=_seconds(shared["throttle_full"]),
         group_rows=shared["group_rows"].integer(low=1),
         group_efficiency=_fraction(shared["group_efficiency"]),
-        joules_per_flop_bit=PICO * _number(kernels.find("energy_pj", "gemm"), 0.0),
+        joules_per_flop_bit=PICO * _number(kernels.find("energy_pj", "gemm"), 0.0, low=LEAST_PJ, high=MOST_PJ),
         base_w=_base_w(kernels),
         any_layout=layout is not None and layout.flag(),
     )
@@ -237,6 +241,8 @@ def _base_w(kernels: _Chain) -> float:
     """Return what the board draws beside its products, in watts: less than its limit, if that is known."""
     entry, limit = kernels.find("base_w", "gemm"), kernels.find("power_w")
     base_w, limit_w = _number(entry, 0.0, high=1e6), _number(limit, 0.0, high=1e6)
+    if entry is not None and kernels.find("energy_pj", "gemm") is None:
+        raise entry.fail("base_w means nothing without the energy of a FLOP", "give energy_pj, too, or leave it out")
     if entry is not None and limit is not None and 0 < limit_w <= base_w:
         told = limit if "power_w" in kernels.sections[0] else entry
         raise told.fail(

@@ -50,7 +50,6 @@ def load_stack(name: str) -> Stack:
             elementwise_fraction=number(fields["elementwise_fraction"]),
             eager_traffic=number(fields["eager_traffic"]),
             loss_bytes=number(fields["loss_bytes"]),
-            unscale_bytes=number(fields["unscale_bytes"]),
             gradient_bytes=numbers(fields["gradient_bytes"]),
             held_gradient_bytes=number(fields["held_gradient_bytes"]),
             adam_bytes=number(fields["adam_bytes"]),
@@ -80,7 +79,8 @@ def load_recipe(name: str) -> Recipe:
         SpecError: there is no such recipe.
     """
     fields = find_precision("training", name).fields(
-        required=("precision", "cast_bytes", "matmul_share", "gather_bytes", "block_scaled", "user_buffers")
+        required=("precision", "cast_bytes", "matmul_share", "gather_bytes", "block_scaled", "user_buffers"),
+        optional=("cast_weight_bytes",),
     )
     return Recipe(
         name.lower(),
@@ -90,6 +90,7 @@ def load_recipe(name: str) -> Recipe:
         gather_bytes=number(fields["gather_bytes"]),
         block_scaled=fields["block_scaled"].flag(),
         user_buffers=fields["user_buffers"].flag(),
+        cast_weight_bytes=number(fields["cast_weight_bytes"]) if "cast_weight_bytes" in fields else 0.0,
     )
 
 

@@ -114,7 +114,8 @@ def _megatron(knobs: Mapping[str, Value], own: Calibrated) -> list[str]:
         found += [f"--moe-expert-capacity-factor {factor:g}", "--moe-pad-expert-input-to-capacity"]
     recompute = _megatron_recompute(str(knobs["recompute"]), int(knobs["recompute_layers"]))
     known = {"pipeline_schedule": ("one_f_one_b",), "zero_stage": (0, 1), "shard_replicas": (1,)}
-    return _notes_last(found + recompute + _megatron_precision(own.recipe.name) + _missing(knobs, known))
+    precision = _megatron_precision(own.recipe.name, distributed=knobs["zero_stage"] == 1)
+    return _notes_last(found + recompute + precision + _missing(knobs, known))
 
 
 def _megatron_recompute(recompute: str, layers: int) -> list[str]:
@@ -125,7 +126,8 @@ def _megatron_recompute(recompute: str, layers: int) -> list[str]:
     return ["--recompute-granularity selective"] if recompute == "selective" else []
 
 
-def _megatron_precision(recipe: str) -> list[str]:
+def _megatron_precision(recipe: str, *, distributed: bool) -> list[str]:
+    """Return the options of a recipe: parameters are 8 bits themselves where the optimizer is distributed."""
     if recipe == "fp16":
         return ["--fp16"]
     if recipe == "nvfp4":
@@ -134,7 +136,10 @@ def _megatron_precision(recipe: str) -> list[str]:
         return ["--bf16"]
     if recipe not in FP8_RECIPES:
         return ["--bf16", f"{NO_OPTION} precision={recipe}"]
-    return ["--bf16", "--fp8-format hybrid", f"--fp8-recipe {FP8_RECIPES[recipe]}"]
+    scaled = recipe == "mxfp8"
+    found = ["--bf16", f"--fp8-format {'e4m3' if scaled else 'hybrid'}", f"--fp8-recipe {FP8_RECIPES[recipe]}"]
+    gather = ["--fp8-param-gather", *(["--reuse-grad-buf-for-mxfp8-param-ag"] if scaled else [])]
+    return found + (gather if distributed else [])
 
 
 def _torchtitan(knobs: Mapping[str, Value], own: Calibrated) -> list[str]:

@@ -14,7 +14,7 @@ from cosmic_opt.workloads.stage_load import StageLoad, first_layers_model, loads
 from cosmic_opt.workloads.training_designs import Batch, FloatArray, TrainingDesigns
 
 WEIGHT_BYTES = 2
-"""Per parameter in mixed precision; recipes that cast keep both orientations of the 8-bit copy instead."""
+"""Per parameter in mixed precision; where parameters are 8 bits themselves, both orientations of them."""
 LOGIT_BYTES = 6
 """A logit in 16 bits and its gradient in fp32 (Korthikanti 2022, section 4.3)."""
 ELEMENTWISE_SHARE = 0.4
@@ -139,15 +139,21 @@ def score_bytes(job: FootprintJob, designs: TrainingDesigns) -> FloatArray:
     return np.asarray(designs.tokens(job) * each * job.model.heads * job.sequence / designs.tp)
 
 
-def footprint(job: FootprintJob, designs: TrainingDesigns, operand_bytes: float = 2.0) -> Footprint:
-    """Return the bytes of the stage that needs most under the designs' recompute; the earliest of equals."""
+def footprint(
+    job: FootprintJob, designs: TrainingDesigns, operand_bytes: float = 2.0, cast_weight_bytes: float = 0.0
+) -> Footprint:
+    """Return the bytes of the stage that needs most under the designs' recompute; the earliest of equals.
+
+    Matrix operands are kept in `operand_bytes` per element, and beside the 16 bits of a layer's weight its cast copies
+    in `cast_weight_bytes`.
+    """
     first = first_layers_model(job.model)
     per_layer = _kept_bytes(job, designs, operand_bytes)
     per_first = per_layer if first is None else _kept_bytes(_with_model(job, first), designs, operand_bytes)
     logits = LOGIT_BYTES * designs.tokens(job) * job.model.vocabulary / designs.tp
     parts = [
         Footprint(
-            *_states(job, designs, stage),
+            *_states(job, designs, stage, cast_weight_bytes),
             layers_bytes=stage.in_flight
             * ((stage.layers - stage.first_layers) * per_layer + stage.first_layers * per_first),
             logits_bytes=stage.has_head * logits,
@@ -212,7 +218,9 @@ def _stage_layers(model: LanguageModel, designs: TrainingDesigns, stage: StageLo
     return others * dense + stage.first_layers * own, others * expert
 
 
-def _states(job: FootprintJob, designs: TrainingDesigns, stage: StageLoad) -> tuple[FloatArray, FloatArray, FloatArray]:
+def _states(
+    job: FootprintJob, designs: TrainingDesigns, stage: StageLoad, cast_weight_bytes: float
+) -> tuple[FloatArray, FloatArray, FloatArray]:
     """Return weights, gradients and optimizer states of a stage, sharded as ZeRO says.
 
     Stage 1 and 2 shard what Adam keeps (gradients stay whole while micro-batches accumulate), stage 3 everything.
@@ -223,5 +231,7 @@ def _states(job: FootprintJob, designs: TrainingDesigns, stage: StageLoad) -> tu
     held, copies, copies_experts = layers + tables, weight_shards(designs), expert_shards(designs)
     whole = np.where(designs.zero_stage >= 3, held / copies + held_experts / copies_experts, held + held_experts)
     adam = np.where(designs.zero_stage >= 1, held / copies + held_experts / copies_experts, held + held_experts)
-    weights = WEIGHT_BYTES * (whole + np.where(designs.zero_stage >= 3, _gathered(model, designs, stage), 0.0))
+    running = np.where(designs.zero_stage >= 3, _gathered(model, designs, stage), 0.0)
+    cast = np.where(designs.zero_stage >= 3, running, layers + held_experts)
+    weights = WEIGHT_BYTES * (whole + running) + cast_weight_bytes * cast
     return weights, stack.held_gradient_bytes * whole, stack.adam_bytes * adam

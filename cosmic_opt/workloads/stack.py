@@ -114,7 +114,6 @@ class Stack:
         elementwise_fraction: Share of peak memory bandwidth its norms, residuals and activations reach.
         eager_traffic: Factor on their bytes when the graph is not compiled.
         loss_bytes: Memory traffic per logit of the loss, forward and backward.
-        unscale_bytes: Per unsharded parameter and step: gradient unscaling and norm under fp16.
         gradient_bytes: Bytes per gradient in the data-parallel reduction, by precision name; `default` else.
         held_gradient_bytes: Bytes per gradient in memory, where micro-batches add to it.
         adam_bytes: Bytes per parameter the optimizer keeps: master weight and two moments.
@@ -144,7 +143,6 @@ class Stack:
     elementwise_fraction: float
     eager_traffic: float
     loss_bytes: float
-    unscale_bytes: float
     gradient_bytes: Mapping[str, float]
     held_gradient_bytes: float
     adam_bytes: float
@@ -192,6 +190,8 @@ class Recipe:
         gather_bytes: Bytes per element of an all-gather between sequence-parallel ranks: cast before it, or after.
         block_scaled: Every few elements share a scale (MXFP8, NVFP4).
         user_buffers: Tensor-parallel collectives can move its operands through user buffers.
+        cast_weight_bytes: Of a weight's cast copies, where a stack keeps them beside its 16 bits; 0 where parameters
+            themselves are narrow, or nothing is cast.
     """
 
     name: str
@@ -201,11 +201,17 @@ class Recipe:
     gather_bytes: float
     block_scaled: bool
     user_buffers: bool
+    cast_weight_bytes: float
 
     @property
     def operand_bytes(self) -> float:
         """Bytes per element of a matrix operand kept for backward; every recipe that casts keeps 8 bits."""
         return 1.0 if self.cast_bytes else 2.0
+
+
+def kept_cast_bytes(stack: Stack, recipe: Recipe) -> float:
+    """Return the bytes of cast copies that a stack keeps beside each weight."""
+    return recipe.cast_weight_bytes if stack.caches_weights else 0.0
 
 
 def default_tensor_mode(stack: Stack, recipe: Recipe) -> str:

@@ -71,7 +71,7 @@ def refine(device: Device, rows: Sequence[Row], *, where: Where) -> Calibration:
     def predicted(candidate: Device) -> NDArray[np.float64]:
         return np.array([step.predict_s(candidate) for step in steps])
 
-    constants = tuple(constant for constant in REFINED if _exists(device, constant.path))
+    constants = tuple(constant for constant in REFINED if _matters(device, constant.path))
     fitted = solve(device, constants, lambda candidate: np.log(predicted(candidate) / measured) / NOISE)
     _refuse_far(device, fitted, constants, predicted(fitted) / measured, where)
     before, after = (predicted(each) / measured - 1 for each in (device, fitted))
@@ -88,10 +88,12 @@ def refine(device: Device, rows: Sequence[Row], *, where: Where) -> Calibration:
     )
 
 
-def _exists(device: Device, path: str) -> bool:
-    if path == "gemm.joules_per_flop_bit":
-        return device.gemm.joules_per_flop_bit > 0
-    return device.fabric is not None or "fabric" not in path
+def _matters(device: Device, path: str) -> bool:
+    """Return whether a constant has any effect on a step: what power feeds replaces the sustained fraction."""
+    powered = device.gemm.joules_per_flop_bit > 0 and device.power_w > 0
+    if path.startswith("gemm."):
+        return powered == (path == "gemm.joules_per_flop_bit")
+    return device.fabric is not None
 
 
 def _refuse_far(

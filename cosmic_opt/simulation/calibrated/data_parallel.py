@@ -162,7 +162,5 @@ def optimizer_s(setup: TrainingSetup, designs: TrainingDesigns) -> FloatArray:
     sharded = designs.zero_stage >= 1
     owned = held / np.where(sharded, weight_shards(designs), 1.0)
     owned = owned + expert / np.where(sharded, expert_shards(designs), 1.0)
-    unscale = stack.unscale_bytes if setup.recipe.name == "fp16" else 0.0
-    moved = moved_bytes * owned + np.where(sharded, 0.0, unscale * held)
     bandwidth = setup.device.memory_bytes_per_s * stack.elementwise_fraction
-    return np.asarray(moved / bandwidth + stack.host.optimizer_s)
+    return np.asarray(moved_bytes * owned / bandwidth + stack.host.optimizer_s)

@@ -11,7 +11,7 @@ from cosmic_opt.errors import SpecError
 from cosmic_opt.simulation.calibrated.job import TrainingDesigns, TrainingSetup
 from cosmic_opt.simulation.calibrated.step import step_time
 from cosmic_opt.workloads.footprint import Footprint, footprint
-from cosmic_opt.workloads.stack import Accuracy
+from cosmic_opt.workloads.stack import Accuracy, kept_cast_bytes
 
 UNKNOWN_GROUP = "other"
 OUTSIDE = 2
@@ -69,7 +69,7 @@ def predict(
     terms = {name: float(value[0]) for name, value in result.terms.items()}
     step_s = float(result.step_s[0])
     group = accuracy_group(setup)
-    memory = footprint(setup, designs, setup.recipe.operand_bytes)
+    memory = footprint(setup, designs, setup.recipe.operand_bytes, kept_cast_bytes(setup.stack, setup.recipe))
     extrapolates = _extrapolates(setup, designs, memory, accuracy)
     unknown = accuracy.p90[UNKNOWN_GROUP]
     p90 = accuracy.p90.get(group, unknown)

@@ -52,8 +52,8 @@ class TileLibrary:
 class GemmConstants:
     """Constants of matrix products.
 
-    `sustained` is the fraction of the peak of each precision that a long run keeps (power and clocks at their limit)
-    on a product of `reference` rows, columns and depth; `relative` the fraction of its peak a precision reaches
+    `sustained` is the fraction of the peak of each precision that a product of `reference` rows, columns and depth
+    keeps when it is repeated for seconds; `relative` the fraction of its peak a precision reaches
     relative to bf16's. `joules_per_flop_bit` is what a FLOP costs the board for each bit of an operand, beside
     `base_w` for leakage, memory and links; 0 where they are not known. `any_layout`: products of 8 and 4 bits take
     operands in either orientation, without a transposed copy. The throttle grows from nothing at `throttle_from_s` of
@@ -252,14 +252,14 @@ class Device:
         A benchmark of one product ends before the board's power limit, held on average, is felt; a step does not. Where
         the energy of a FLOP is known, what is left of the limit feeds (power - base) / (energy x bits) FLOP/s, at most
         what a cold kernel reaches; elsewhere the rate is the sustained one. Energy grows with the width of operands
-        (Horowitz 2014, Computing's energy problem): fp8 gives 1.8 to 1.9 times the FLOP/s of bf16 on boards at their
-        limit (stas00/ml-engineering, accelerator tables).
+        (Horowitz 2014, Computing's energy problem), here in proportion: boards at their limit give 1.8 to 1.9 times the
+        FLOP/s in fp8 as in bf16 (stas00/ml-engineering, accelerator tables), so that bf16 may come out a tenth slow.
         """
         energy_j = 8 * operand_bytes(precision) * self.gemm.joules_per_flop_bit
         if not energy_j or not self.power_w:
             return self.sustained_fraction(precision)
         fed = (self.power_w - self.gemm.base_w) / (energy_j * self.peak(precision))
-        return min(fed, self.gemm.tile.efficiency)
+        return min(fed, self.gemm.tile.efficiency * self.gemm.relative.get(precision, 1.0))
 
 
 def operand_bytes(precision: str) -> float:

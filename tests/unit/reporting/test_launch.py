@@ -34,7 +34,14 @@ def test_megatron_s_published_split_of_llama_70b() -> None:
         "--bf16",
         "--fp8-format hybrid",
         "--fp8-recipe delayed",
+        "--fp8-param-gather",
     ]
+
+
+def test_parameters_are_8_bits_only_where_the_optimizer_is_distributed() -> None:
+    narrow = {"--fp8-param-gather", "--reuse-grad-buf-for-mxfp8-param-ag"}
+    assert narrow <= set(options("llama3-70b/gb200-64"))
+    assert not narrow & set(options("llama3-70b/gb200-64", zero_stage=0))
 
 
 def test_nvfp4_is_typed_without_the_overlap_it_does_not_have() -> None:

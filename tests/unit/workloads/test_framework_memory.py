@@ -33,6 +33,14 @@ def test_states_are_two_two_or_four_and_twelve_bytes_a_parameter(stack: str, gra
     assert int(framework_memory(job, knobs(dp=4, zero_stage=1)).optimizer_bytes[0]) == 3 * parameters
 
 
+def test_cast_copies_of_layers_are_held_beside_16_bits_but_none_of_the_tables() -> None:
+    whole, kept = (
+        framework_memory(FrameworkJob(SMALL, JOB.stack, 10, 8, cast_weight_bytes=each), knobs()).weights_bytes[0]
+        for each in (0.0, 1.125)
+    )
+    assert kept - whole == 1.125 * 4 * (8 * (8 + 8) + 8 * 8 + 3 * 8 * 16)
+
+
 def test_activations_by_hand() -> None:
     per_token = 2 * 4 * 8 + 2 * (2 * 8 + 8) + 2 * 3 * 16
     assert int(framework_memory(JOB, knobs()).activations_bytes[0]) == 4 * 10 * per_token

@@ -70,6 +70,14 @@ def test_an_overlap_mode_leaves_its_own_share_of_tensor_traffic() -> None:
     assert ticks[0] / ticks[1] == pytest.approx(0.5, rel=1e-6)
 
 
+def test_a_precision_without_user_buffers_leaves_one_mode() -> None:
+    wide, narrow = (
+        Problem.load("llama3-70b/gb200-64").set(precision=name).free("tensor_overlap") for name in ("mxfp8", "nvfp4")
+    )
+    for problem, modes in ((wide, {"none", "user_buffer"}), (narrow, {"none"})):
+        assert set(problem.sample(200, seed=3).value_columns()["tensor_overlap"]) == modes
+
+
 def test_rows_do_not_depend_on_their_neighbours() -> None:
     problem = Problem.load("qwen3-30b-a3b/h100-16")
     batch = problem.sample(64, seed=4)

@@ -23,7 +23,13 @@ def test_power_beyond_the_base_feeds_flops() -> None:
 
 def test_operands_of_half_the_width_run_twice_as_fast() -> None:
     # the peak doubles as well
-    assert powered().powered_fraction("fp8") == pytest.approx(powered().powered_fraction("bf16"))
+    device = powered(power_w=250.0)
+    assert device.powered_fraction("fp8") == pytest.approx(device.powered_fraction("bf16"))
+
+
+def test_no_power_makes_a_precision_faster_than_its_cold_kernel() -> None:
+    cold = DEVICE.gemm.tile.efficiency * DEVICE.gemm.relative["fp8"]
+    assert powered(power_w=10_000.0).powered_fraction("fp8") == pytest.approx(cold)
 
 
 def test_plenty_of_power_leaves_the_rate_of_a_cold_kernel() -> None:
