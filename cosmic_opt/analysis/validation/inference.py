@@ -57,7 +57,7 @@ def predict_inference(row: Row) -> Outcome:
     if metric != PREFILL and not (row.get("output_tokens") or row.get("new_tokens")):
         raise SpecError("the length of the answer is not stated", hint="give output_tokens")
     job, accuracy = read_row(stated_boards(row)), load_accuracy("inference")
-    gpus, full = int(job.designs.gpus[0]), isinstance(row.get("batch"), str)
+    gpus, full = int(job.designs.gpus[0]), job.saturated
     predict = predict_prefill if metric == PREFILL else predict_saturated if full else predict_batch
     if metric == BETWEEN:
         predict = predict_token_saturated if full else predict_token

@@ -6,11 +6,12 @@ Every rule reads fields; none reads where a row comes from or how far off it is.
 from __future__ import annotations
 
 import math
+import re
 from dataclasses import dataclass, replace
 
 import numpy as np
 
-from cosmic_opt.analysis.validation.kinds import Row, text, whole
+from cosmic_opt.analysis.validation.kinds import Row, clip, text, whole
 from cosmic_opt.analysis.validation.row_boards import open_board
 from cosmic_opt.analysis.validation.row_checks import check_experts, check_stages, uneven_parts
 from cosmic_opt.analysis.validation.row_engines import engine_of
@@ -37,6 +38,12 @@ FORMATS = {
     **dict.fromkeys(("w4a16", "awq", "gptq", "int4weights", "int4weightonly"), "int4"),
 }
 """Other spellings of number formats, by their letters and digits."""
+SATURATED = (
+    *("engine chosen", "chosen by the engine", "saturating", "saturated", "max", "maximum", "auto"),
+    *("dynamic", "in flight batching", "inflight batching", "continuous batching"),
+)
+"""What a batch that is text says where the engine runs as many sequences as it admits, between commas or brackets."""
+MOST_DIGITS = 18
 UNNAMED_FORMAT = "fp16"
 SHORT_PROMPT = 16
 """Tokens of a prompt that is only called short."""
@@ -46,12 +53,16 @@ EMULATED = ("fp8", "fp4")
 
 @dataclass(frozen=True, slots=True)
 class InferenceRow:
-    """A row as a job: `assumed` says what its fields leave open, which makes it a secondary row."""
+    """A row as a job: `assumed` says what its fields leave open, which makes it a secondary row.
+
+    `saturated`: the engine chooses the batch, and `designs` start from one sequence.
+    """
 
     setup: ServingSetup
     designs: ServingDesigns
     requests: Requests
     assumed: tuple[str, ...]
+    saturated: bool
 
 
 def read_row(row: Row) -> InferenceRow:
@@ -63,7 +74,7 @@ def read_row(row: Row) -> InferenceRow:
     device = _device(row)
     engine, release = engine_of(row, device)
     numbers = load_number_format(_format(row))
-    model = read_served_model(row)
+    model, batch = read_served_model(row), stated_batch(row)
     setup = ServingSetup(
         model=model,
         device=device,
@@ -75,7 +86,7 @@ def read_row(row: Row) -> InferenceRow:
         tp=_tensor_degree(row),
         pp=whole(row, "pp") if row.get("pp") else 1,
         ep=whole(row, "ep") if row.get("ep") else 1,
-        batch=_batch(row),
+        batch=1 if batch is None else batch,
     )
     if row.get("gpus") is not None and designs.gpus[0] != whole(row, "gpus"):
         raise SpecError(f"tp, pp and ep make {designs.gpus[0]:g} GPUs, not {row['gpus']}", hint="state all degrees")
@@ -83,7 +94,7 @@ def read_row(row: Row) -> InferenceRow:
     check_experts(model, int(designs.ep[0]))
     requests = _requests(row)
     assumed = (*_assumed(row, setup, designs, requests), *([] if release is None else [release]))
-    return InferenceRow(setup, designs, requests, assumed)
+    return InferenceRow(setup, designs, requests, assumed, batch is None)
 
 
 def read_served_model(row: Row) -> LanguageModel:
@@ -124,9 +135,22 @@ def _tensor_degree(row: Row) -> int:
     return max(1, whole(row, "gpus") // others)
 
 
-def _batch(row: Row) -> int:
-    """Return the sequences of a batch; an engine that chooses its own starts from one."""
-    return 1 if isinstance(row.get("batch"), str) else whole(row, "batch")
+def stated_batch(row: Row) -> int | None:
+    """Return the sequences of a batch, None where the engine chooses them; digits may be text.
+
+    Raises:
+        SpecError: neither a positive whole number nor text that says the batch is saturated.
+    """
+    value = row.get("batch")
+    if not isinstance(value, str):
+        return whole(row, "batch")
+    plain = value.strip().lower()
+    if re.fullmatch(rf"[0-9]{{1,{MOST_DIGITS}}}", plain):
+        return whole({"batch": int(plain)}, "batch")
+    parts = (" ".join(re.findall(r"[a-z]+", part)) for part in re.split(r"[,;()]", plain))
+    if not re.search(r"\d", plain) and any(part in SATURATED for part in parts):
+        return None
+    raise SpecError(f"'batch' is {clip(value)}", hint=f"write a number, or one of: {', '.join(SATURATED)}")
 
 
 def _requests(row: Row) -> Requests:

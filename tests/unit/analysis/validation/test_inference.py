@@ -10,7 +10,7 @@ import pytest
 
 from cosmic_opt.analysis.validation import ValidationReport, ValidationRow, validate, validate_file
 from cosmic_opt.analysis.validation.inference import NO_POWER, predict_inference
-from cosmic_opt.analysis.validation.inference_rows import SHORT_PROMPT, read_row
+from cosmic_opt.analysis.validation.inference_rows import SATURATED, SHORT_PROMPT, read_row, stated_batch
 from cosmic_opt.analysis.validation.report import errors_of
 from cosmic_opt.catalog.store import data_root
 from cosmic_opt.errors import SpecError
@@ -77,6 +77,26 @@ def test_a_batch_the_engine_chooses_is_the_saturated_one() -> None:
     assert outcome.group == "inference, vllm, saturated"
     assert outcome.predicted is not None
     assert outcome.predicted > predicted(metric="output_tokens_per_s_total")
+
+
+@pytest.mark.parametrize("said", SATURATED)
+def test_listed_words_say_that_a_batch_is_saturated(said: str) -> None:
+    for spelled in (said, said.upper().replace(" ", "-"), f"Engine-chosen, {said} (vLLM)"):
+        assert stated_batch({"batch": spelled}) is None
+
+
+@pytest.mark.parametrize("batch", ["16", " 16", "16 ", "0016"])
+def test_a_batch_of_digits_in_text_is_the_number(batch: str) -> None:
+    assert predict_inference(ROW | {"batch": batch}) == predict_inference(ROW)
+
+
+@pytest.mark.parametrize(
+    "batch",
+    ["ü", "", " ", "0", "-1", "1.5", "16 sequences", "max 32", "not saturated", "١٦", "1" * 5000, "1e3", "nan", "null"],
+)
+def test_a_batch_in_other_words_is_refused(batch: str) -> None:
+    with pytest.raises(SpecError, match="'batch' is"):
+        predict_inference(ROW | {"batch": batch})
 
 
 def test_the_power_of_a_board_is_not_predicted_and_the_row_says_why() -> None:
