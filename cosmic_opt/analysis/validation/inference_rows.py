@@ -5,7 +5,6 @@ Every rule reads fields; none reads where a row comes from or how far off it is.
 
 from __future__ import annotations
 
-import math
 import re
 from dataclasses import dataclass, replace
 
@@ -15,6 +14,7 @@ from cosmic_opt.analysis.validation.kinds import Row, clip, text, whole
 from cosmic_opt.analysis.validation.row_boards import open_board
 from cosmic_opt.analysis.validation.row_checks import check_experts, check_stages, uneven_parts
 from cosmic_opt.analysis.validation.row_engines import engine_of
+from cosmic_opt.analysis.validation.row_fields import stated_or
 from cosmic_opt.analysis.validation.training_rows import read_model
 from cosmic_opt.catalog.device_names import plain_name
 from cosmic_opt.catalog.engines import load_engine, load_number_format
@@ -84,8 +84,8 @@ def read_row(row: Row) -> InferenceRow:
     )
     designs = ServingDesigns.of(
         tp=_tensor_degree(row),
-        pp=whole(row, "pp") if row.get("pp") else 1,
-        ep=whole(row, "ep") if row.get("ep") else 1,
+        pp=stated_or(row, "pp", 1),
+        ep=stated_or(row, "ep", 1),
         batch=1 if batch is None else batch,
     )
     if row.get("gpus") is not None and designs.gpus[0] != whole(row, "gpus"):
@@ -131,7 +131,7 @@ def _tensor_degree(row: Row) -> int:
     """Return tp; where a row is silent, all of its GPUs that no other degree takes."""
     if row.get("tp") is not None:
         return whole(row, "tp")
-    others = math.prod(whole(row, key) for key in ("pp", "ep") if row.get(key))
+    others = stated_or(row, "pp", 1) * stated_or(row, "ep", 1)
     return max(1, whole(row, "gpus") // others)
 
 

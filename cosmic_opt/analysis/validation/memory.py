@@ -7,7 +7,7 @@ from cosmic_opt.analysis.validation.kinds import ROW_KINDS, Outcome, Row, RowKin
 from cosmic_opt.analysis.validation.measured import metric_of, plain_metric
 from cosmic_opt.analysis.validation.row_boards import stated_boards
 from cosmic_opt.analysis.validation.row_checks import check_tensor
-from cosmic_opt.analysis.validation.row_fields import flag, recompute_name
+from cosmic_opt.analysis.validation.row_fields import flag, recompute_name, stated_or
 from cosmic_opt.analysis.validation.training_rows import read_model
 from cosmic_opt.catalog.hardware import load_device
 from cosmic_opt.errors import SpecError
@@ -83,7 +83,7 @@ def _activations(row: Row, model: LanguageModel, tp: int, pp: int) -> float:
             hint="known: none, selective, full; layers in part are not modelled here",
         )
     sizes = whole(row, "seq"), whole(row, "mbs")
-    interleave = whole(row, "interleave") if row.get("interleave") else 1
+    interleave = stated_or(row, "interleave", 1)
     shared = flag(row, "sequence_parallel") is True
     if name == "full":
         return published_full_recompute_bytes(

@@ -74,6 +74,15 @@ def whole_or(fields: Row, key: str, default: int) -> int:
     return whole(fields, key) if fields.get(key) else default
 
 
+def stated_or(row: Row, key: str, default: int) -> int:
+    """Return a positive whole number, or the default where the row is silent or says null; a zero is no degree.
+
+    Raises:
+        SpecError: the field is something else.
+    """
+    return default if row.get(key) is None else whole(row, key)
+
+
 def attention(dims: Row, heads: int) -> tuple[bool, int]:
     """Return whether attention is latent, and its key heads: as stated, or as many as its kind says.
 

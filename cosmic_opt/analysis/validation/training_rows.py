@@ -20,6 +20,7 @@ from cosmic_opt.analysis.validation.row_fields import (
     recompute_name,
     recomputed_block,
     sharding,
+    stated_or,
     whole_or,
     zero_stage,
 )
@@ -241,9 +242,9 @@ def _designs(row: Row, stack: Stack) -> TrainingDesigns:
         dp=whole(row, "dp"),
         tp=whole(row, "tp"),
         pp=whole(row, "pp"),
-        cp=whole_or(row, "cp", 1),
-        ep=whole_or(row, "ep", 1),
-        interleave=whole_or(row, "interleave", 2 if interleaved else 1),
+        cp=stated_or(row, "cp", 1),
+        ep=stated_or(row, "ep", 1),
+        interleave=stated_or(row, "interleave", 2 if interleaved else 1),
         micro_batch=_micro_batch(row, stack),
         reshard=shared.reshard,
         zero_stage=zero_stage(row, default_zero),
@@ -257,7 +258,7 @@ def _copies(row: Row, shared: Sharding) -> int:
     Raises:
         SpecError: groups of that size do not come out even.
     """
-    dp, cp = whole(row, "dp"), whole_or(row, "cp", 1)
+    dp, cp = whole(row, "dp"), stated_or(row, "cp", 1)
     if shared.group is not None:
         return check_copies(dp, cp, shared.group, f"fsdp {shared.group}")
     if not shared.hybrid:
@@ -315,9 +316,9 @@ def _assumed(row: Row, stack: Stack, recompute_stated: bool) -> tuple[str, ...]:
         found.append("recompute is not stated or recalled")
     if isinstance(row.get("dims"), dict) and row["dims"].get("experts") and "recalled" in str(row.get("prov")):
         found.append("the experts' dimensions are recalled")
-    if (row.get("cp") or 1) > 1 and not stack.context_stated:
+    if stated_or(row, "cp", 1) > 1 and not stack.context_stated:
         found.append("the context-parallel schedule is not stated: balanced assumed")
-    if recomputed_block(row) is not None and (whole(row, "pp") > 1 or whole_or(row, "interleave", 1) > 1):
+    if recomputed_block(row) is not None and (whole(row, "pp") > 1 or stated_or(row, "interleave", 1) > 1):
         found.append("the layers that run again are taken to be those of each (virtual) stage")
     if sharding(row).hybrid:
         found.append("weights are sharded inside a group and copied between groups: a group is taken to be a node")

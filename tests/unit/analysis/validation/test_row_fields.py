@@ -7,11 +7,13 @@ from typing import Any
 import numpy as np
 import pytest
 
+from cosmic_opt.analysis.validation.inference import predict_inference
 from cosmic_opt.analysis.validation.memory import predict_memory
 from cosmic_opt.analysis.validation.row_fields import flag, recompute_name, recomputed_block, sharding, zero_stage
 from cosmic_opt.analysis.validation.training import predict_training
 from cosmic_opt.analysis.validation.training_rows import read_model, read_row
 from cosmic_opt.errors import SpecError
+from tests.unit.analysis.validation.test_inference import ROW as INFERENCE
 from tests.unit.analysis.validation.test_training import ROW
 
 GPT3: dict[str, Any] = {
@@ -352,3 +354,31 @@ def test_a_recompute_that_is_stated_in_no_known_word_is_refused(value: object) -
 
 def test_a_flag_that_is_absent_is_neither() -> None:
     assert flag({}, "absent") is None
+
+
+@pytest.mark.parametrize("key", ["interleave", "ep", "cp", "tp", "pp", "dp"])
+@pytest.mark.parametrize("zero", [0, 0.0, False])
+def test_a_zero_that_is_written_is_no_degree(key: str, zero: object) -> None:
+    with pytest.raises(SpecError, match=f"'{key}' is {zero}"):
+        predict_training(ROW | {key: zero})
+
+
+@pytest.mark.parametrize("key", ["pp", "ep"])
+def test_a_zero_is_no_degree_of_a_deployment(key: str) -> None:
+    with pytest.raises(SpecError, match=f"'{key}' is 0"):
+        predict_inference(INFERENCE | {key: 0})
+    with pytest.raises(SpecError, match=f"'{key}' is 0"):
+        predict_inference(INFERENCE | {key: 0, "tp": None})
+    assert predict_inference(INFERENCE | {key: None}) == predict_inference(INFERENCE)
+
+
+def test_a_zero_interleaves_no_stages_in_memory() -> None:
+    with pytest.raises(SpecError, match="'interleave' is 0"):
+        activations(recompute="none", interleave=0)
+    assert activations(recompute="none", interleave=None) == activations(recompute="none")
+
+
+def test_a_degree_that_is_null_is_not_stated() -> None:
+    silent = {key: value for key, value in ROW.items() if key not in ("cp", "ep", "interleave")}
+    nulls = dict.fromkeys(("cp", "ep", "interleave"))
+    assert predict_training(silent | nulls) == predict_training(silent)
