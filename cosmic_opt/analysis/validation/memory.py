@@ -7,7 +7,7 @@ from cosmic_opt.analysis.validation.kinds import ROW_KINDS, Outcome, Row, RowKin
 from cosmic_opt.analysis.validation.measured import metric_of, plain_metric
 from cosmic_opt.analysis.validation.row_boards import stated_boards
 from cosmic_opt.analysis.validation.row_checks import check_tensor
-from cosmic_opt.analysis.validation.row_fields import flag, recompute_name, stated_or
+from cosmic_opt.analysis.validation.row_fields import check_sizes, flag, recompute_name, stated_or
 from cosmic_opt.analysis.validation.training_rows import read_model
 from cosmic_opt.catalog.hardware import load_device
 from cosmic_opt.errors import SpecError
@@ -24,6 +24,7 @@ ALIASES = {
     **dict.fromkeys(("activation_gib", "activation_memory_gib", "activations_memory_gib"), METRICS[1]),
     **dict.fromkeys(("parameters_and_optimizer_gib", "weights_and_optimizer_gib", "model_states_gib"), METRICS[0]),
 }
+JOB_FIELDS = ("seq", "dims", "mbs")
 HIDDEN = "allocator and temporary buffers"
 GIB = 2**30
 PER_GIB = {"_gib": 1.0, "_gb": GIB / 1e9, "_mib": 2.0**10, "_bytes": float(GIB)}
@@ -82,6 +83,7 @@ def _activations(row: Row, model: LanguageModel, tp: int, pp: int) -> float:
             f"'recompute' is {clip(row['recompute'])}",
             hint="known: none, selective, full; layers in part are not modelled here",
         )
+    check_sizes(row, "seq")
     sizes = whole(row, "seq"), whole(row, "mbs")
     interleave = stated_or(row, "interleave", 1)
     shared = flag(row, "sequence_parallel") is True
@@ -94,8 +96,13 @@ def _activations(row: Row, model: LanguageModel, tp: int, pp: int) -> float:
     )
 
 
+def in_gib(row: Row) -> bool:
+    """Tell whether the metric of a row is a size."""
+    return plain_metric(str(row.get("metric"))).endswith(tuple(PER_GIB))
+
+
 def _is_memory(row: Row) -> bool:
-    return "seq" in row and "gbs" not in row and plain_metric(str(row.get("metric"))).endswith(tuple(PER_GIB))
+    return any(key in row for key in JOB_FIELDS) and "gbs" not in row and in_gib(row)
 
 
 ROW_KINDS.register("memory")(RowKind(_is_memory, predict_memory))

@@ -36,6 +36,12 @@ NUMBER = re.compile(r"[-+]?[\d.][\d.e+-]*")
 STAGES = 3
 """ZeRO's last stage."""
 
+SIZES = {
+    "seq": 'the tokens of a sequence, such as "seq": 4096',
+    "gbs": 'the sequences of a step over all replicas, such as "gbs": 1024',
+}
+"""Sizes without which a job is none, and how to give them."""
+
 
 @dataclass(frozen=True, slots=True)
 class Sharding:
@@ -72,6 +78,17 @@ def whole_or(fields: Row, key: str, default: int) -> int:
         SpecError: the field is something else.
     """
     return whole(fields, key) if fields.get(key) else default
+
+
+def check_sizes(row: Row, *keys: str) -> None:
+    """Check that sizes of `SIZES` are stated, whatever they are.
+
+    Raises:
+        SpecError: one is absent or null.
+    """
+    for key in keys:
+        if row.get(key) is None:
+            raise SpecError(f"{key!r} is not stated: give {SIZES[key]}", hint=f"add {key!r} to the row")
 
 
 def stated_or(row: Row, key: str, default: int) -> int:

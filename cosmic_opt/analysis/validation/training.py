@@ -5,6 +5,7 @@ from __future__ import annotations
 from cosmic_opt.analysis.validation.confidence import Confidence
 from cosmic_opt.analysis.validation.kinds import ROW_KINDS, Outcome, Row, RowKind, text, whole
 from cosmic_opt.analysis.validation.measured import metric_of, plain_metric
+from cosmic_opt.analysis.validation.memory import in_gib
 from cosmic_opt.analysis.validation.row_boards import stated_boards
 from cosmic_opt.analysis.validation.training_rows import TrainingRow, read_row
 from cosmic_opt.catalog.stacks import load_accuracy
@@ -31,6 +32,9 @@ ALIASES = {
 """Other names in use, spelled as `plain_metric` spells them."""
 PASSES = {"tflops_per_gpu": 3, "tflops_per_gpu_with_recompute": 4}
 """Forward passes a step counts as: backward is worth two, full recompute one more."""
+JOB_FIELDS = ("gbs", "mbs", "dp", "stack")
+OTHER_KINDS = ("kernel", "collective", "engine", "input_tokens", "output_tokens", "new_tokens", "cycles_ns")
+"""Fields that a row of this kind alone has, and fields that only others have."""
 NO_STEPS = "the time to train needs the number of steps, which is not an input"
 
 
@@ -109,4 +113,11 @@ def _note(job: TrainingRow, prediction: Prediction) -> str:
     return "; ".join(parts)
 
 
-ROW_KINDS.register("training")(RowKind(lambda row: "gbs" in row and "seq" in row, predict_training))
+def _is_training(row: Row) -> bool:
+    """Tell whether a row is a training step, also one that lacks a size: it is refused by that size's name."""
+    if "gbs" in row and "seq" in row:
+        return True
+    return any(key in row for key in JOB_FIELDS) and not (any(key in row for key in OTHER_KINDS) or in_gib(row))
+
+
+ROW_KINDS.register("training")(RowKind(_is_training, predict_training))

@@ -16,6 +16,7 @@ from cosmic_opt.analysis.validation.row_checks import check_copies, check_dense_
 from cosmic_opt.analysis.validation.row_fields import (
     Sharding,
     attention,
+    check_sizes,
     flag,
     recompute_name,
     recomputed_block,
@@ -71,6 +72,7 @@ def read_row(row: Row) -> TrainingRow:
     Raises:
         SpecError: a field without which there is no prediction is missing or makes no sense.
     """
+    check_sizes(row, "seq", "gbs")
     for degree in ("tp", "pp", "dp"):
         if row.get(degree) is None:
             raise SpecError("the parallel split is not stated", hint=f"give {degree}")
