@@ -25,6 +25,7 @@ from cosmic_opt.system.hardware.device import (
     Protocol,
     RooflineConstants,
     TileLibrary,
+    limited_share,
 )
 from cosmic_opt.units import TICKS_PER_SECOND, Unit
 
@@ -51,6 +52,8 @@ FABRIC_KEYS = (
 KIND_KEYS = ("latency", "hop", "startup", "copy")
 INSTALLED = "installed_memory"
 """What the driver of a device reports; without it, the data sheet's `memory_capacity`."""
+MEMORY_TYPE = "memory_type"
+"""The kind of memory, where one knows it: what tells apart those who call another board by the same name."""
 LINKS = ("refines", "like")
 """A section may refine that of a shipped file of the same device, or be like another device's."""
 MOST_LINKS = 4
@@ -139,7 +142,7 @@ def _read(path: Path) -> Device:
     root = read_document(path, "device")
     fields = root.fields(
         required=("name", "peak", "memory_bandwidth", "memory_capacity"),
-        optional=("schema", "source", "aliases", "kernels", "fabric", INSTALLED),
+        optional=("schema", "source", "aliases", "kernels", "fabric", INSTALLED, MEMORY_TYPE),
     )
     if "kernels" not in fields:
         raise root.fail("the device has no kernel constants", "give it a 'kernels:' section, see a100-80")
@@ -164,6 +167,7 @@ def _read(path: Path) -> Device:
         cache=_cache(kernels),
         fabric=None if fabric is None else _fabric(fabric),
         extrapolates=tuple(extrapolates),
+        memory_type=fields[MEMORY_TYPE].text() if MEMORY_TYPE in fields else None,
     )
 
 
@@ -276,14 +280,11 @@ def _precisions(entry: Entry) -> Mapping[str, Entry]:
 
 
 def _sustained(kernels: _Chain) -> Mapping[str, float]:
-    """Return sustained fractions; an inherited one shrinks with the root of a lower power limit.
-
-    Source: dynamic power grows about with the square of the clock near the limit (P ~ f V^2, V nearly constant).
-    """
+    """Return sustained fractions; an inherited one shrinks with a lower power limit."""
     values = _fractions(kernels.get("sustained", "gemm"))
     owner = next(fields for fields in kernels.sections if "gemm" in fields and "sustained" in fields["gemm"].mapping())
     power, rated = _number(kernels.find("power_w"), 0.0, high=1e6), _number(owner.get("power_w"), 0.0, high=1e6)
-    scale = min(1.0, math.sqrt(power / rated)) if power and rated else 1.0
+    scale = limited_share(power, rated) if power and rated else 1.0
     return {name: value * scale for name, value in values.items()}
 
 

@@ -24,6 +24,7 @@ def device_file(device: Device, fitted: Sequence[str], *, provenance: str, error
         f"memory_bandwidth: {_plain(device.memory_bytes_per_s / 1e9)} GB/s",
         f"memory_capacity: {_plain(device.memory_bytes / 1e9)} GB",
         f"installed_memory: {device.installed_bytes:.0f} B",
+        *([] if device.memory_type is None else [f"memory_type: {device.memory_type}"]),
         "source:",
         *(f"  {key}: {_quoted(f'as {device.name}')}" for key in ("peak", "memory_bandwidth", "memory_capacity")),
         "kernels:",

@@ -20,7 +20,7 @@ from cosmic_opt.analysis.validation.collectives import (
 from cosmic_opt.analysis.validation.kernels import BEST_PRODUCT, OPERATORS, kernel_metric, kernel_of, precision_of
 from cosmic_opt.analysis.validation.kinds import Row, number, text, whole
 from cosmic_opt.analysis.validation.report import CALIBRATION_FOLDS
-from cosmic_opt.analysis.validation.row_boards import stated_boards
+from cosmic_opt.analysis.validation.row_boards import as_stated, stated_boards
 from cosmic_opt.errors import SpecError, Where, nearest
 from cosmic_opt.system.hardware import (
     Device,
@@ -121,6 +121,8 @@ def _read(row: Row, name: str, device: Device, piles: dict[Key, _Pile]) -> str |
     other = _other_device(row, device)
     if other is not None:
         return other
+    if as_stated(device, row).power_w != device.power_w and "kernel" in row:
+        return "under a lower power limit than the device's own"
     entered = _kernel(row, device) if "kernel" in row else _collective(row, device)
     if isinstance(entered, str):
         return entered

@@ -22,7 +22,7 @@ from cosmic_opt.analysis.calibration.fit import (
 )
 from cosmic_opt.analysis.validation.kinds import Row, number, text
 from cosmic_opt.analysis.validation.measured import unusable
-from cosmic_opt.analysis.validation.row_boards import stated_boards
+from cosmic_opt.analysis.validation.row_boards import TELLING, as_stated, stated_boards
 from cosmic_opt.analysis.validation.training import predict_training, step_metric
 from cosmic_opt.analysis.validation.training_rows import read_row
 from cosmic_opt.catalog.hardware import load_device
@@ -124,7 +124,9 @@ def _step(name: str, row: Row, device: Device) -> _Step:
     stated_row = stated_boards({**row, "gpu": row.get("gpu", device.name)})
     if load_device(text(stated_row, "gpu")).name != device.name:
         raise SpecError(f"the row is of {stated_row['gpu']!r}", hint=f"give steps of {device.name!r}")
-    job, outcome = read_row(stated_row), predict_training(stated_row)
+    limit_w = as_stated(device, stated_row).power_w
+    unlimited = {key: entry for key, entry in stated_row.items() if key not in TELLING}
+    job, outcome = read_row(unlimited), predict_training(unlimited)
     value, reason = number(row, "value"), unusable(row)
     if reason is not None:
         raise SpecError(reason, hint="check the unit of 'value'")
@@ -134,6 +136,6 @@ def _step(name: str, row: Row, device: Device) -> _Step:
     measured_s = stated / ratio if step_metric(row)[0] == "step_time_s" else stated * ratio
 
     def predict_s(candidate: Device) -> float:
-        return float(step_time(replace(job.setup, device=candidate), job.designs).step_s[0])
+        return float(step_time(replace(job.setup, device=candidate.limited_to(limit_w)), job.designs).step_s[0])
 
     return _Step(name, measured_s, predict_s)

@@ -9,7 +9,7 @@ import numpy as np
 from cosmic_opt.analysis.validation.confidence import confidence
 from cosmic_opt.analysis.validation.kinds import ROW_KINDS, Outcome, Row, RowKind, number, text, whole
 from cosmic_opt.analysis.validation.measured import metric_of
-from cosmic_opt.analysis.validation.row_boards import stated_boards
+from cosmic_opt.analysis.validation.row_boards import as_stated, limit_notes, stated_boards
 from cosmic_opt.catalog.device_names import device_aliases, plain_name
 from cosmic_opt.catalog.hardware import load_device
 from cosmic_opt.errors import SpecError
@@ -41,7 +41,7 @@ def predict_collective_row(row: Row) -> Outcome:
     kind = kind_of(row)
     if text(row, "gpu") == "not stated":
         raise SpecError("the GPU is not stated", hint="name the GPU")
-    device = device_of(row)
+    device = as_stated(device_of(row), row)
     fabric = _fabric(row, device)
     gpus, size = whole(row, "gpus"), number(row, "size_bytes")
     if gpus == 1:
@@ -64,6 +64,7 @@ def predict_collective_row(row: Row) -> Outcome:
     predicted = units * seconds if metric == METRICS[0] else moved[metric] / seconds / 1e9
     note, where, primary = _place(device, fabric, gpus, local, nic)
     sure = confidence(row, kind + where, device.name, predicted, _hidden_input(where, size))
+    note = "; ".join([*limit_notes(row, device_of(row)), *([] if note is None else [note])]) or None
     return Outcome(predicted, note, kind + where, device.name, gpus, primary, confidence=sure)
 
 
@@ -90,7 +91,7 @@ def collective_metric(row: Row) -> tuple[str, float]:
 
 
 def device_of(row: Row) -> Device:
-    """Return the device of a row: the board for its topology where one is known under both."""
+    """Return the device a row names: the board for its topology where one is known under both."""
     gpu = text(row, "gpu")
     both = f"{gpu}, {row['topology']}" if isinstance(row.get("topology"), str) else gpu
     return load_device(both if plain_name(both) in device_aliases() else gpu)

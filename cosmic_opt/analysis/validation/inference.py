@@ -8,7 +8,7 @@ from cosmic_opt.analysis.validation.confidence import Confidence
 from cosmic_opt.analysis.validation.inference_rows import InferenceRow, read_row
 from cosmic_opt.analysis.validation.kinds import ROW_KINDS, Outcome, Row, RowKind, text
 from cosmic_opt.analysis.validation.measured import metric_of
-from cosmic_opt.analysis.validation.row_boards import stated_boards
+from cosmic_opt.analysis.validation.row_boards import limit_notes, stated_boards
 from cosmic_opt.catalog.stacks import load_accuracy
 from cosmic_opt.errors import SpecError
 from cosmic_opt.simulation.calibrated.serving_predict import (
@@ -56,7 +56,8 @@ def predict_inference(row: Row) -> Outcome:
         raise SpecError(NO_POWER, hint="give the latency of the batch")
     if metric != PREFILL and not (row.get("output_tokens") or row.get("new_tokens")):
         raise SpecError("the length of the answer is not stated", hint="give output_tokens")
-    job, accuracy = read_row(stated_boards(row)), load_accuracy("inference")
+    stated = stated_boards(row)
+    job, accuracy = read_row(stated), load_accuracy("inference")
     gpus, full = int(job.designs.gpus[0]), job.saturated
     predict = predict_prefill if metric == PREFILL else predict_saturated if full else predict_batch
     if metric == BETWEEN:
@@ -64,7 +65,7 @@ def predict_inference(row: Row) -> Outcome:
     prediction = predict(job.setup, job.designs, job.requests, accuracy)
     return Outcome(
         predicted=units * _in_metric(metric, job, prediction, gpus),
-        note=_note(job, prediction),
+        note=_note(stated, job, prediction),
         group=f"inference, {job.setup.engine.name}" + (", saturated" if full else ""),
         gpu=job.setup.device.name,
         gpus=gpus,
@@ -89,9 +90,10 @@ def _confidence(metric: str, job: InferenceRow, prediction: ServingPrediction, u
     return Confidence(prediction.hidden_input, (min(ends), max(ends)), prediction.extrapolates)
 
 
-def _note(job: InferenceRow, prediction: ServingPrediction) -> str:
+def _note(row: Row, job: InferenceRow, prediction: ServingPrediction) -> str:
     low, high = prediction.interval
     parts = [f"hidden input: {prediction.hidden_input}; {low:.4g} to {high:.4g} s"]
+    parts += limit_notes(row)
     parts += [f"assumed: {each}" for each in job.assumed]
     parts += [f"extrapolates: {each}" for each in prediction.extrapolates]
     return "; ".join(parts)

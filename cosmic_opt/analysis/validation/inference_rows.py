@@ -11,14 +11,13 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from cosmic_opt.analysis.validation.kinds import Row, clip, text, whole
-from cosmic_opt.analysis.validation.row_boards import open_board
+from cosmic_opt.analysis.validation.row_boards import board_of, open_board
 from cosmic_opt.analysis.validation.row_checks import check_experts, check_stages, uneven_parts
 from cosmic_opt.analysis.validation.row_engines import engine_of
 from cosmic_opt.analysis.validation.row_fields import stated_or
 from cosmic_opt.analysis.validation.training_rows import read_model
 from cosmic_opt.catalog.device_names import plain_name
 from cosmic_opt.catalog.engines import load_engine, load_number_format
-from cosmic_opt.catalog.hardware import load_device
 from cosmic_opt.errors import SpecError
 from cosmic_opt.simulation.calibrated.serving_job import ServingDesigns, ServingSetup
 from cosmic_opt.system.hardware import Device
@@ -111,7 +110,7 @@ def read_served_model(row: Row) -> LanguageModel:
 
 def _device(row: Row) -> Device:
     """Return the device, its links at the rate the row states."""
-    device, network = load_device(text(row, "gpu")), row.get("network")
+    device, network = board_of(row), row.get("network")
     if not isinstance(network, dict) or device.fabric is None or "scale_up_bytes_per_s" not in network:
         return device
     rate = network["scale_up_bytes_per_s"]

@@ -8,8 +8,7 @@ from collections.abc import Callable, Mapping
 from cosmic_opt.analysis.validation.confidence import confidence
 from cosmic_opt.analysis.validation.kinds import ROW_KINDS, Outcome, Row, RowKind, clip, text, whole
 from cosmic_opt.analysis.validation.measured import metric_of
-from cosmic_opt.analysis.validation.row_boards import open_board, stated_boards
-from cosmic_opt.catalog.hardware import load_device
+from cosmic_opt.analysis.validation.row_boards import board_of, limit_notes, open_board, stated_boards
 from cosmic_opt.catalog.stacks import load_stack
 from cosmic_opt.errors import SpecError, nearest
 from cosmic_opt.system.hardware import (
@@ -57,13 +56,14 @@ def predict_kernel(row: Row) -> Outcome:
     kernel, board = kernel_of(row), open_board(row)
     if kernel not in KERNELS:
         raise SpecError(f"unknown kernel {kernel[:60]!r}", hint=nearest(kernel[:60], KERNELS))
-    device = load_device(text(row, "gpu"))
+    device = board_of(row)
     _, units = kernel_metric(row, kernel)
     row = {**row, "precision": precision_of(row)}
     predicted = units * KERNELS[kernel](row, device)
     operator = kernel in OPERATORS
     hidden = operator and _is_short(row.get("value"))
     notes = [FLOOR_NOTE] if hidden else []
+    notes += limit_notes(row)
     notes += [] if board is None else [f"assumed: {board}"]
     needed = {BEST_PRODUCT: "sustained", "attention_prefill": "attention", "attention_decode": "attention"}
     constants = needed.get(kernel, "gemm")

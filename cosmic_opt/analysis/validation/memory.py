@@ -5,11 +5,10 @@ from __future__ import annotations
 from cosmic_opt.analysis.validation.confidence import confidence
 from cosmic_opt.analysis.validation.kinds import ROW_KINDS, Outcome, Row, RowKind, clip, text, whole
 from cosmic_opt.analysis.validation.measured import metric_of, plain_metric
-from cosmic_opt.analysis.validation.row_boards import stated_boards
+from cosmic_opt.analysis.validation.row_boards import board_of, limit_notes, stated_boards
 from cosmic_opt.analysis.validation.row_checks import check_tensor
 from cosmic_opt.analysis.validation.row_fields import check_sizes, flag, recompute_name, stated_or
 from cosmic_opt.analysis.validation.training_rows import read_model
-from cosmic_opt.catalog.hardware import load_device
 from cosmic_opt.errors import SpecError
 from cosmic_opt.simulation.calibrated.memory import (
     first_stage_states_bytes,
@@ -51,15 +50,17 @@ def predict_memory(row: Row) -> Outcome:
     else:
         held = _activations(row, model, tp, pp)
         notes += ["assumed: no recompute"] if row.get("recompute") is None else []
-    predicted, group, device = units * held / GIB, f"memory, {metric}", load_device(text(row, "gpu")).name
+    device = board_of(row)
+    notes += limit_notes(row)
+    predicted, group = units * held / GIB, f"memory, {metric}"
     return Outcome(
         predicted,
         "; ".join(notes) or None,
         group,
-        device,
+        device.name,
         whole(row, "gpus") if row.get("gpus") is not None else tp * pp,
         primary=metric == METRICS[0] or row.get("recompute") is not None,
-        confidence=confidence(row, group, device, predicted, HIDDEN),
+        confidence=confidence(row, group, device.name, predicted, HIDDEN),
     )
 
 

@@ -1,11 +1,12 @@
-"""The boards a row names: how many ("8x H100" is `gpus: 8`), and which of those that share a name."""
+"""The boards a row names: how many ("8x H100" is `gpus: 8`), which of those that share a name, under which limit."""
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 
 from cosmic_opt.analysis.validation.kinds import Row, clip, number, text, whole
-from cosmic_opt.catalog.device_names import boards_left_open, boards_named, device_named
+from cosmic_opt.catalog.device_names import boards_left_open, boards_named, plain_name
 from cosmic_opt.catalog.hardware import load_device
 from cosmic_opt.errors import SpecError
 from cosmic_opt.system.hardware import Device
@@ -13,7 +14,8 @@ from cosmic_opt.system.hardware import Device
 BANDWIDTH_TOLERANCE = 0.15
 """How far a stated bandwidth of memory may lie from a board's; those of one name differ by more than twice that."""
 TELLING = ("memory_type", "memory_bandwidth_bytes_per_s", "power_w")
-"""Fields that tell boards of one name apart; elsewhere the name does."""
+"""Fields that tell boards of one name apart; elsewhere they must agree with the board, or limit its power."""
+_KIND = re.compile(r"(?:hbm|gddr|lpddr|ddr)(?:\d[ex]?)?")
 
 
 def stated_boards(row: Row) -> Row:
@@ -32,6 +34,36 @@ def stated_boards(row: Row) -> Row:
         return {**row, "gpu": agreed.pop()}
     said = ", ".join(f"{key} {clip(row[key])}" for key in stated)
     raise SpecError(f"gpu {clip(row['gpu'])} with {said} is none of {_shown(boards)}", hint="correct these fields")
+
+
+def board_of(row: Row) -> Device:
+    """Return the device of a row as its fields state it: `as_stated` of the one its name means.
+
+    Raises:
+        SpecError: an unknown device, or one that its fields contradict.
+    """
+    return as_stated(load_device(text(row, "gpu")), row)
+
+
+def as_stated(device: Device, row: Row) -> Device:
+    """Return the board under the power limit a row states, checked against the memory it states.
+
+    Raises:
+        SpecError: the memory is another board's, or the board has no such limit.
+    """
+    boards = {device.name: device}
+    for key in TELLING[:2]:
+        if row.get(key) is not None and not _agreeing(boards, row, key):
+            said = f"gpu {clip(row.get('gpu', device.name))} with {key} {clip(row[key])}"
+            raise SpecError(f"{said} is not {_shown(boards)}", hint="correct this field, or name the board")
+    return device if row.get("power_w") is None else device.limited_to(number(row, "power_w"))
+
+
+def limit_notes(row: Row, own: Device | None = None) -> list[str]:
+    """Return under which power limit a row's board is read, where it is not its own."""
+    own = load_device(text(row, "gpu")) if own is None else own
+    stated = as_stated(own, row)
+    return [] if stated is own else [f"at {stated.power_w:g} W"]
 
 
 def open_board(row: Row) -> str | None:
@@ -65,7 +97,8 @@ def _boards_of(row: Row) -> Mapping[str, Device]:
 def _agreeing(boards: Mapping[str, Device], row: Row, key: str) -> set[str]:
     """Return the boards that have what a field says: a kind of memory, a bandwidth, the least power that is enough."""
     if key == "memory_type":
-        return {device_named(f"{text(row, 'gpu')} {text(row, key)}")}
+        kind = _kind(text(row, key))
+        return {name for name, device in boards.items() if _may_be(device.memory_type, kind)}
     stated = number(row, key)
     if key == "power_w":
         enough = {name: device.power_w for name, device in boards.items() if device.power_w >= stated}
@@ -74,8 +107,20 @@ def _agreeing(boards: Mapping[str, Device], row: Row, key: str) -> set[str]:
     return {name for name, rate in rates.items() if abs(stated / rate - 1) <= BANDWIDTH_TOLERANCE}
 
 
+def _kind(spelled: str) -> str | None:
+    """Return a kind of memory in lower case, "hbm3e" of "HBM3e 141 GB"; None: this is none."""
+    found = _KIND.match(plain_name(spelled))
+    return None if found is None else found[0]
+
+
+def _may_be(known: str | None, kind: str | None) -> bool:
+    """Tell whether a kind may be a device's; "HBM" may be any of them, as all may where the device's is not known."""
+    return kind is not None and (known is None or kind in (plain_name(known), plain_name(known).rstrip("0123456789ex")))
+
+
 def _shown(boards: Mapping[str, Device]) -> str:
-    shown = [
-        f"{name} ({device.memory_bytes_per_s / 1e12:.3g} TB/s, {device.power_w:g} W)" for name, device in boards.items()
-    ]
+    shown = []
+    for name, device in boards.items():
+        memory = " ".join(filter(None, (f"{device.memory_bytes_per_s / 1e12:.3g} TB/s", device.memory_type)))
+        shown.append(f"{name} ({memory}, {device.power_w:g} W)")
     return " and ".join(shown)

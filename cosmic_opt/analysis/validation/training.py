@@ -6,7 +6,7 @@ from cosmic_opt.analysis.validation.confidence import Confidence
 from cosmic_opt.analysis.validation.kinds import ROW_KINDS, Outcome, Row, RowKind, text, whole
 from cosmic_opt.analysis.validation.measured import metric_of, plain_metric
 from cosmic_opt.analysis.validation.memory import in_gib
-from cosmic_opt.analysis.validation.row_boards import stated_boards
+from cosmic_opt.analysis.validation.row_boards import limit_notes, stated_boards
 from cosmic_opt.analysis.validation.training_rows import TrainingRow, read_row
 from cosmic_opt.catalog.stacks import load_accuracy
 from cosmic_opt.errors import SpecError
@@ -51,7 +51,7 @@ def predict_training(row: Row) -> Outcome:
     prediction = predict(job.setup, job.designs, load_accuracy(), recompute_stated=job.recompute_stated)
     return Outcome(
         predicted=units * _in_metric(metric, job, prediction.step_s, gpus),
-        note=_note(job, prediction),
+        note=_note(row, job, prediction),
         group=_group(job),
         gpu=job.setup.device.name,
         gpus=gpus,
@@ -81,7 +81,8 @@ def step_metric(row: Row) -> tuple[str, float]:
 
 def _choice(row: Row, job: TrainingRow) -> str:
     """Return the job a row is a split of."""
-    parts = (row.get("model"), job.setup.device.name, job.setup.stack.name, job.setup.recipe.name)
+    device = job.setup.device
+    parts = (row.get("model"), device.name, device.power_w, job.setup.stack.name, job.setup.recipe.name)
     sizes = (row.get("gpus"), job.setup.global_batch, job.setup.sequence)
     return " ".join(str(part) for part in (*parts, *sizes))
 
@@ -105,9 +106,10 @@ def _group(job: TrainingRow) -> str:
     return "training, dense 16 bit"
 
 
-def _note(job: TrainingRow, prediction: Prediction) -> str:
+def _note(row: Row, job: TrainingRow, prediction: Prediction) -> str:
     low, high = prediction.interval
     parts = [f"hidden input: {prediction.hidden_input}; step {low:.4g} to {high:.4g} s"]
+    parts += limit_notes(row)
     parts += [f"assumed: {each}" for each in job.assumed]
     parts += [f"extrapolates: {each}" for each in prediction.extrapolates]
     return "; ".join(parts)

@@ -11,7 +11,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from cosmic_opt.analysis.validation.kinds import Row, number, text, whole
-from cosmic_opt.analysis.validation.row_boards import open_board
+from cosmic_opt.analysis.validation.row_boards import board_of, open_board
 from cosmic_opt.analysis.validation.row_checks import check_copies, check_dense_layers, check_heads, check_training
 from cosmic_opt.analysis.validation.row_fields import (
     Sharding,
@@ -25,7 +25,6 @@ from cosmic_opt.analysis.validation.row_fields import (
     whole_or,
     zero_stage,
 )
-from cosmic_opt.catalog.hardware import load_device
 from cosmic_opt.catalog.published import published_workloads
 from cosmic_opt.catalog.stacks import load_recipe, load_stack
 from cosmic_opt.errors import SpecError, nearest
@@ -179,7 +178,7 @@ def _setup(row: Row, stack: Stack) -> TrainingSetup:
     network = row.get("network")
     if not isinstance(network, dict):
         raise SpecError("the network is not stated", hint="give 'network'")
-    device = _linked(load_device(text(row, "gpu")), network)
+    device = _linked(board_of(row), network)
     model = read_model(row, dropout=stack.attention.kind == "unfused")  # flash kernels came with dropout off
     notes = str(row.get("notes") or "")
     nic = _nic(network, device, row)

@@ -6,8 +6,9 @@ device from kernel rows and never depends on a shape.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from cosmic_opt.errors import SpecError, nearest
 
@@ -201,7 +202,7 @@ class Device:
     `memory_bytes` is what the data sheet calls it, in GB of 10^9; `installed_bytes` what its driver reports, which an
     engine fills. `peak_flop_per_s` holds dense peaks by precision. `extrapolates` names each group of constants (gemm,
     sustained, attention, fabric) that was fitted on another device of its generation, or on none. `power_w` is the
-    board's limit, 0 where it is not published.
+    board's limit, 0 where it is not published; `memory_type` the kind of its memory ("HBM3e"), where its file says.
     """
 
     name: str
@@ -217,6 +218,7 @@ class Device:
     cache: CacheConstants
     fabric: FabricConstants | None
     extrapolates: tuple[str, ...]
+    memory_type: str | None = None
 
     @property
     def gpus_per_domain(self) -> int:
@@ -260,6 +262,36 @@ class Device:
             return self.sustained_fraction(precision)
         fed = (self.power_w - self.gemm.base_w) / (energy_j * self.peak(precision))
         return min(fed, self.gemm.tile.efficiency * self.gemm.relative.get(precision, 1.0))
+
+    def limited_to(self, power_w: float) -> Device:
+        """Return the board under a power limit that its owner set, in watts.
+
+        What a long run keeps shrinks with the limit (`limited_share`), and where the energy of a FLOP is known the
+        limit is what feeds the products of a step (`powered_fraction`).
+
+        Raises:
+            SpecError: the limit is above the board's own, which may be unknown, or leaves nothing above its base.
+        """
+        if power_w == self.power_w:
+            return self
+        if not self.power_w:
+            raise SpecError(f"the power limit of {self.name!r} is not known", hint="leave power_w out")
+        base_w = self.gemm.base_w
+        if not base_w < power_w < self.power_w:
+            wrong = f"is above its own of {self.power_w:g} W" if power_w > base_w else "leaves nothing for products"
+            hint = f"above {base_w:g} W, which it draws beside them, up to {self.power_w:g} W"
+            raise SpecError(f"a power limit of {power_w:g} W of {self.name!r} {wrong}", hint=hint)
+        share = limited_share(power_w, self.power_w)
+        sustained = {name: value * share for name, value in self.gemm.sustained.items()}
+        return replace(self, power_w=power_w, gemm=replace(self.gemm, sustained=sustained))
+
+
+def limited_share(power_w: float, rated_w: float) -> float:
+    """Return the share of a sustained rate, found at `rated_w`, that is left under a power limit.
+
+    Source: dynamic power grows about with the square of the clock near the limit (P ~ f V^2, V nearly constant).
+    """
+    return min(1.0, math.sqrt(power_w / rated_w))
 
 
 def operand_bytes(precision: str) -> float:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -241,6 +242,57 @@ def test_steps_of_a_board_at_its_power_limit_refine_the_energy_of_a_flop() -> No
     result = refine(b200, [row | {"value": 1.2 * step}], where=WHERE)
     assert result.device.gemm.joules_per_flop_bit > b200.gemm.joules_per_flop_bit
     assert result.device.powered_fraction("fp8") < b200.powered_fraction("fp8")
+
+
+B200_STEP = STEP | {"gpu": "B200", "precision": "fp8", "stack": "megatron-te-2025"}
+
+
+def test_a_step_at_a_lower_limit_that_is_as_predicted_there_moves_nothing() -> None:
+    row = B200_STEP | {"power_w": 700}
+    result = refine(load_device("b200"), [row | {"value": predict_training(row).predicted}], where=WHERE)
+    assert all(change.after == pytest.approx(change.before, rel=1e-6) for change in result.changes)
+
+
+def test_a_step_at_a_lower_limit_finds_the_energy_that_the_own_limit_finds() -> None:
+    b200 = load_device("b200")
+    factors = []
+    for power in (1000, 700):
+        rows = [B200_STEP | {"mbs": mbs, "gbs": 64 * mbs, "power_w": power} for mbs in (1, 2, 4, 8, 16)]
+        times = [1.1 * (predict_training(row).predicted or 0.0) for row in rows]
+        steps = [row | {"value": time} for row, time in zip(rows, times, strict=True)]
+        found = refine(b200, steps, where=WHERE).device
+        factors.append(found.gemm.joules_per_flop_bit / b200.gemm.joules_per_flop_bit)
+    # 1.2 of both: of 760 W at the one limit, of 460 W at the other, which would be 2.0 if 700 W were read as 1,000
+    assert factors[0] == pytest.approx(factors[1], rel=0.1)
+
+
+@pytest.mark.parametrize(
+    ("change", "reason"),
+    [
+        ({"power_w": 1200}, "above its own of 1000 W"),
+        ({"power_w": 200}, "leaves nothing for products"),
+        ({"power_w": "700 W"}, "'power_w' is '700 W'"),
+        ({"memory_bandwidth_bytes_per_s": 3.35e12}, "is not b200"),
+    ],
+)
+def test_a_step_of_a_board_that_cannot_be_is_refused(change: dict[str, Any], reason: str) -> None:
+    with pytest.raises(SpecError) as caught:
+        refine(load_device("b200"), [B200_STEP | change], where=WHERE)
+    assert reason in caught.value.message
+    assert str(caught.value.where) == "rows.json: row 1"
+
+
+def test_the_limit_of_a_step_is_one_of_the_device_that_is_refined() -> None:
+    stronger = replace(load_device("b200"), power_w=1200.0)
+    step = B200_STEP | {"power_w": 1200, "value": predict_training(B200_STEP).predicted}
+    assert refine(stronger, [step], where=WHERE).fitted == 1
+
+
+def test_kernels_under_a_lower_limit_are_left_out() -> None:
+    measured = read_rows([GEMM, GEMM | {"power_w": 700}, GEMM | {"power_w": 400}], H100, where=WHERE)
+    assert (measured.fitted, dict(measured.left_out)) == (2, {"under a lower power limit than the device's own": 1})
+    with pytest.raises(SpecError, match="is not h100-sxm"):
+        read_rows([GEMM | {"gpu": "H100-SXM", "memory_type": "HBM2e"}], H100, where=WHERE)
 
 
 def test_a_rate_refines_as_the_step_it_stands_for() -> None:

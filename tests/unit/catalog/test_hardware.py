@@ -190,3 +190,20 @@ def test_a_file_without_kernel_constants_says_what_to_give(tmp_path: Path) -> No
 def test_a_missing_file_is_refused() -> None:
     with pytest.raises(SpecError, match="cannot read the file"):
         load_device("nowhere.yaml")
+
+
+def test_a_file_with_a_lower_limit_is_the_board_under_that_limit(tmp_path: Path) -> None:
+    for like, power in (("b200", 600), ("h100-sxm", 350)):
+        text = GOOD.replace("like: h100-sxm", f"like: {like}\n  power_w: {power}")
+        board, limited = load_device(mine(tmp_path, text)), load_device(like).limited_to(power)
+        assert board.gemm.sustained == limited.gemm.sustained
+        assert board.power_w == limited.power_w
+
+
+def test_a_kind_of_memory_is_text_where_a_file_says_it(tmp_path: Path) -> None:
+    assert load_device("b200").memory_type == "HBM3e"
+    assert load_device("tpu-v5p").memory_type is None
+    for wrong in ("3", "[HBM3]", "null"):
+        path = mine(tmp_path, GOOD.replace("kernels:", f"memory_type: {wrong}\nkernels:", 1))
+        with pytest.raises(SpecError):
+            load_device(path)

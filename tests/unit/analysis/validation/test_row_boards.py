@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -10,8 +11,9 @@ from cosmic_opt.analysis.validation.collectives import predict_collective_row
 from cosmic_opt.analysis.validation.inference import predict_inference
 from cosmic_opt.analysis.validation.kernels import predict_kernel
 from cosmic_opt.analysis.validation.memory import predict_memory
-from cosmic_opt.analysis.validation.row_boards import stated_boards
+from cosmic_opt.analysis.validation.row_boards import as_stated, stated_boards
 from cosmic_opt.analysis.validation.training import predict_training
+from cosmic_opt.catalog.hardware import load_device
 from cosmic_opt.errors import SpecError
 from tests.unit.analysis.validation import test_inference, test_training
 from tests.unit.analysis.validation.test_row_spelling import GEMM, REDUCE
@@ -82,7 +84,8 @@ def test_memory_bandwidth_or_power_tell_boards_of_one_name_apart(device: str, st
     outcome = predict_inference(INFERENCE | OPEN | stated)
     assert outcome.gpu == device
     assert outcome.primary
-    assert outcome == predict_inference(INFERENCE | {"gpu": device})
+    limit = {"power_w": stated["power_w"]} if "power_w" in stated else {}
+    assert outcome == predict_inference(INFERENCE | {"gpu": device} | limit)
 
 
 @pytest.mark.parametrize(
@@ -104,7 +107,7 @@ def test_what_neither_board_has_is_refused(stated: dict[str, object]) -> None:
 
 
 def test_a_board_that_stays_open_is_said_in_the_note_and_makes_the_row_secondary() -> None:
-    said = "'H100 96GB' is taken for h100-96-500w (2.4 TB/s, 500 W), not h100-sxm-96 (3.36 TB/s, 700 W)"
+    said = "'H100 96GB' is taken for h100-96-500w (2.4 TB/s HBM2e, 500 W), not h100-sxm-96 (3.36 TB/s HBM3, 700 W)"
     training = TRAINING | {"stack": "torchtitan-2025", "precision": "bf16"}
     for outcome in (
         predict_inference(INFERENCE | OPEN),
@@ -124,3 +127,96 @@ def test_the_faster_memory_decodes_faster() -> None:
     assert slow is not None
     assert fast is not None
     assert fast < slow
+
+
+B200: dict[str, Any] = TRAINING | {"gpu": "B200"}
+FP8 = {"precision": "fp8", "stack": "megatron-te-2025"}
+
+
+@pytest.mark.parametrize("precision", [{}, FP8])
+def test_a_lower_power_limit_slows_a_step_and_the_note_says_at_which(precision: dict[str, Any]) -> None:
+    own, half = predict_training(B200 | precision), predict_training(B200 | precision | {"power_w": 500})
+    assert own.predicted is not None
+    assert half.predicted is not None
+    assert half.predicted > 1.3 * own.predicted
+    assert half.gpu == own.gpu == "b200"
+    assert "; at 500 W" in str(half.note)
+    assert "at 1000 W" not in str(own.note)
+    assert half.choice != own.choice
+
+
+@pytest.mark.parametrize("power", [1000, 1000.0, None])
+def test_the_boards_own_power_changes_nothing(power: object) -> None:
+    assert predict_training(B200 | {"power_w": power}) == predict_training(B200)
+
+
+def test_a_board_without_an_energy_keeps_the_root_of_its_power() -> None:
+    best = {"kernel": "max_achievable_matmul", "precision": "bf16", "metric": "tflops", "gpu": "H100-SXM", "value": 1}
+    own, quarter = predict_kernel(best), predict_kernel(best | {"power_w": 175})
+    assert own.predicted is not None
+    assert quarter.predicted == pytest.approx(own.predicted / 2)
+    assert quarter.note == "at 175 W"
+    decode = INFERENCE | {"power_w": 350}
+    assert "at 350 W" in str(predict_inference(decode).note)
+
+
+def test_a_limit_does_not_reach_links_and_memory_but_is_said() -> None:
+    own, low = (predict_collective_row(REDUCE | {"gpu": "H100-SXM"} | more) for more in ({}, {"power_w": 350}))
+    assert replace(low, note=own.note) == own
+    assert "at 350 W" in str(low.note)
+
+
+@pytest.mark.parametrize(
+    ("power", "message"),
+    [
+        (1000.1, "a power limit of 1000.1 W of 'b200' is above its own of 1000 W"),
+        (1e18, "above its own of 1000 W"),
+        (240, "a power limit of 240 W of 'b200' leaves nothing for products"),
+        (1e-9, "leaves nothing for products"),
+        (0, "'power_w' is 0"),
+        (-500, "'power_w' is -500"),
+        (float("nan"), "'power_w' is nan"),
+        (float("inf"), "'power_w' is inf"),
+        (True, "'power_w' is True"),
+        ("500 W", "'power_w' is '500 W'"),
+        ([500], "'power_w' is"),
+    ],
+)
+def test_a_limit_that_the_board_cannot_have_is_refused(power: object, message: str) -> None:
+    with pytest.raises(SpecError, match=message):
+        predict_training(B200 | {"power_w": power})
+
+
+def test_a_limit_of_a_board_whose_power_is_not_known_is_refused() -> None:
+    with pytest.raises(SpecError, match="the power limit of 'tpu-v5p' is not known"):
+        as_stated(replace(load_device("tpu-v5p"), power_w=0.0), {"gpu": "TPU v5p", "power_w": 300})
+
+
+OTHER_BOARD = (
+    ({"memory_bandwidth_bytes_per_s": 3.35e12}, "memory_bandwidth_bytes_per_s 3350000000000.0"),
+    ({"memory_bandwidth_bytes_per_s": 9.3e12}, "memory_bandwidth_bytes_per_s"),
+    ({"memory_type": "HBM3"}, "memory_type 'HBM3'"),
+    ({"memory_type": "GDDR7"}, "memory_type 'GDDR7'"),
+    ({"memory_type": "ü"}, "memory_type"),
+)
+
+
+@pytest.mark.parametrize(("stated", "said"), OTHER_BOARD)
+def test_a_memory_that_is_not_the_named_boards_is_refused_with_both(stated: dict[str, object], said: str) -> None:
+    message = rf"gpu 'B200' with {said}.* is not b200 \(8 TB/s HBM3e, 1000 W\)"
+    with pytest.raises(SpecError, match=message):
+        predict_training(B200 | stated)
+    with pytest.raises(SpecError, match=message):
+        predict_collective_row(REDUCE | {"gpu": "B200"} | stated)
+
+
+@pytest.mark.parametrize("stated", [{"memory_bandwidth_bytes_per_s": 7.7e12}, {"memory_type": "HBM3E 180 GB"}])
+def test_a_memory_that_is_the_named_boards_changes_nothing(stated: dict[str, object]) -> None:
+    assert predict_training(B200 | stated) == predict_training(B200)
+
+
+def test_a_topology_that_tells_the_board_tells_its_power() -> None:
+    row = REDUCE | {"gpu": "A100-80GB", "topology": "PCIe"}
+    assert predict_collective_row(row | {"power_w": 300}) == predict_collective_row(row)
+    with pytest.raises(SpecError, match="above its own of 300 W"):
+        predict_collective_row(row | {"power_w": 400})
