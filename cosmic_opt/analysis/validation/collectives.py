@@ -10,6 +10,7 @@ from cosmic_opt.analysis.validation.confidence import confidence
 from cosmic_opt.analysis.validation.kinds import ROW_KINDS, Outcome, Row, RowKind, number, text, whole
 from cosmic_opt.analysis.validation.measured import metric_of
 from cosmic_opt.analysis.validation.row_boards import as_stated, limit_notes, stated_boards
+from cosmic_opt.analysis.validation.row_keys import COLLECTIVE_KEYS
 from cosmic_opt.catalog.device_names import device_aliases, plain_name
 from cosmic_opt.catalog.hardware import load_device
 from cosmic_opt.errors import SpecError
@@ -139,5 +140,5 @@ def _place(
 
 
 ROW_KINDS.register("collectives")(
-    RowKind(lambda row: "collective" in row and "size_bytes" in row, predict_collective_row)
+    RowKind(lambda row: "collective" in row and "size_bytes" in row, predict_collective_row, COLLECTIVE_KEYS)
 )

@@ -15,6 +15,7 @@ from typing import Any
 
 from cosmic_opt.analysis.validation.kinds import ROW_KINDS, Outcome, Row, RowKind, clip, number, whole
 from cosmic_opt.analysis.validation.report import Ranked
+from cosmic_opt.analysis.validation.row_keys import COSMIC_RUN_KEYS
 from cosmic_opt.errors import InfeasibleError, LimitError, SpecError, nearest
 from cosmic_opt.simulation.analytical.simulator import AnalyticalSimulator
 from cosmic_opt.simulation.events.simulator import EventSimulator
@@ -178,4 +179,4 @@ def _is_run(row: Row) -> bool:
     return "cycles_ns" in row or all(isinstance(row.get(key), dict) for key in ("workload", "system", "network"))
 
 
-ROW_KINDS.register("cosmic_runs")(RowKind(_is_run, predict_cosmic_run))
+ROW_KINDS.register("cosmic_runs")(RowKind(_is_run, predict_cosmic_run, COSMIC_RUN_KEYS))

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from collections import Counter
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from functools import partial
 from pathlib import Path
 
@@ -14,6 +15,7 @@ from cosmic_opt.analysis.astra_sim_rows import Prediction, Row, Traces, predict_
 from cosmic_opt.analysis.validation.kinds import LARGEST, ROW_KINDS, Outcome
 from cosmic_opt.analysis.validation.measured import measured_of, unusable
 from cosmic_opt.analysis.validation.report import Facts, ValidationReport, ValidationRow, scale_of, summarise
+from cosmic_opt.analysis.validation.row_keys import unread
 from cosmic_opt.analysis.validation.themis import predict_themis, themis_rows
 from cosmic_opt.analysis.validation.themis_bars import bar_rows, predict_bar
 from cosmic_opt.catalog.store import data_root
@@ -159,8 +161,13 @@ def _kind(record: Row) -> str | None:
 
 def _measured_row(record: object, index: int) -> ValidationRow:
     """Return a row of measurements, predicted by its kind."""
-    kind = _kind(record) if isinstance(record, dict) else None
-    return _outcome_row(record, index, None if kind is None else ROW_KINDS.get(kind).predict)
+    name = _kind(record) if isinstance(record, dict) else None
+    if name is None:
+        return _outcome_row(record, index, None)
+    assert isinstance(record, dict), "only objects have a kind"
+    kind = ROW_KINDS.get(name)
+    row = _outcome_row(record, index, kind.predict)
+    return replace(row, note=_joined(row.note, unread(record, kind.keys)))
 
 
 def _outcome_row(

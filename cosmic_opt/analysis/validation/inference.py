@@ -9,6 +9,7 @@ from cosmic_opt.analysis.validation.inference_rows import InferenceRow, read_row
 from cosmic_opt.analysis.validation.kinds import ROW_KINDS, Outcome, Row, RowKind, text
 from cosmic_opt.analysis.validation.measured import metric_of
 from cosmic_opt.analysis.validation.row_boards import limit_notes, stated_boards
+from cosmic_opt.analysis.validation.row_keys import INFERENCE_KEYS
 from cosmic_opt.catalog.stacks import load_accuracy
 from cosmic_opt.errors import SpecError
 from cosmic_opt.simulation.calibrated.serving_predict import (
@@ -103,4 +104,4 @@ def _is_inference(row: Row) -> bool:
     return any(key in row for key in JOB_FIELDS) and not any(key in row for key in OTHER_KINDS)
 
 
-ROW_KINDS.register("inference")(RowKind(_is_inference, predict_inference))
+ROW_KINDS.register("inference")(RowKind(_is_inference, predict_inference, INFERENCE_KEYS))

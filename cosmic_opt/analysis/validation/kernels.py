@@ -9,6 +9,7 @@ from cosmic_opt.analysis.validation.confidence import confidence
 from cosmic_opt.analysis.validation.kinds import ROW_KINDS, Outcome, Row, RowKind, clip, text, whole
 from cosmic_opt.analysis.validation.measured import metric_of
 from cosmic_opt.analysis.validation.row_boards import board_of, limit_notes, open_board, stated_boards
+from cosmic_opt.analysis.validation.row_keys import KERNEL_KEYS
 from cosmic_opt.catalog.stacks import load_stack
 from cosmic_opt.errors import SpecError, nearest
 from cosmic_opt.system.hardware import (
@@ -216,4 +217,4 @@ KERNELS: Mapping[str, Predict] = {
     **OPERATORS,
 }
 
-ROW_KINDS.register("kernels")(RowKind(lambda row: "kernel" in row, predict_kernel))
+ROW_KINDS.register("kernels")(RowKind(lambda row: "kernel" in row, predict_kernel, KERNEL_KEYS))

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 from cosmic_opt._registry import Registry
@@ -39,14 +39,29 @@ class Outcome:
 
 
 @dataclass(frozen=True, slots=True)
+class RowKeys:
+    """The keys of one kind of row: those that are `read`, `facts` that sources add, those inside `parts`."""
+
+    read: tuple[str, ...]
+    facts: tuple[str, ...] = ()
+    parts: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
+
+    @property
+    def known(self) -> frozenset[str]:
+        """The keys that rows of this kind have."""
+        return frozenset((*self.read, *self.facts))
+
+
+@dataclass(frozen=True, slots=True)
 class RowKind:
-    """One kind of rows: `matches` looks at the fields, `predict` gives the outcome.
+    """One kind of rows: `matches` looks at the fields, `predict` gives the outcome, `keys` are those such rows have.
 
     `predict` raises a SpecError for a row that cannot be read; the caller turns it into the row's note.
     """
 
     matches: Callable[[Row], bool]
     predict: Callable[[Row], Outcome]
+    keys: RowKeys
 
 
 ROW_KINDS: Registry[RowKind] = Registry("kind of rows")

@@ -8,6 +8,7 @@ from cosmic_opt.analysis.validation.measured import metric_of, plain_metric
 from cosmic_opt.analysis.validation.row_boards import board_of, limit_notes, stated_boards
 from cosmic_opt.analysis.validation.row_checks import check_tensor
 from cosmic_opt.analysis.validation.row_fields import check_sizes, flag, recompute_name, stated_or
+from cosmic_opt.analysis.validation.row_keys import MEMORY_KEYS
 from cosmic_opt.analysis.validation.training_rows import read_model
 from cosmic_opt.errors import SpecError
 from cosmic_opt.simulation.calibrated.memory import (
@@ -106,4 +107,4 @@ def _is_memory(row: Row) -> bool:
     return any(key in row for key in JOB_FIELDS) and "gbs" not in row and in_gib(row)
 
 
-ROW_KINDS.register("memory")(RowKind(_is_memory, predict_memory))
+ROW_KINDS.register("memory")(RowKind(_is_memory, predict_memory, MEMORY_KEYS))

@@ -6,6 +6,7 @@ import re
 from dataclasses import dataclass
 
 from cosmic_opt.analysis.validation.kinds import Row, text
+from cosmic_opt.analysis.validation.row_keys import RELEASES
 from cosmic_opt.catalog.device_names import plain_name
 from cosmic_opt.catalog.engines import engine_names
 from cosmic_opt.errors import SpecError, nearest
@@ -43,8 +44,6 @@ ALIASES = {
     **{"optimumhabana": "deepspeedgaudi", "acceleratelayersequential": "accelerate", "hfaccelerate": "accelerate"},
     **{"mii": "deepspeedmii", "deepspeedfastgen": "deepspeedmii", "vllmamd": "vllmrocm"},
 }
-RELEASE_FIELDS = ("engine_release", "engine_version", "release", "version")
-"""Where a row may state the release apart from the name."""
 OFFLOADED = "deepspeedzero"
 AMD, GAUDI = "mi", "gaudi"
 """How names of devices start whose builds of an engine are others."""
@@ -85,7 +84,7 @@ def _numbers(text: str) -> Release:
 
 
 def _stated(row: Row) -> Release | None:
-    for field in RELEASE_FIELDS:
+    for field in RELEASES:
         found = _RELEASE.search(str(row.get(field) or ""))
         if found is not None:
             return _numbers(found.group(1))

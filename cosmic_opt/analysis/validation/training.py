@@ -7,6 +7,7 @@ from cosmic_opt.analysis.validation.kinds import ROW_KINDS, Outcome, Row, RowKin
 from cosmic_opt.analysis.validation.measured import metric_of, plain_metric
 from cosmic_opt.analysis.validation.memory import in_gib
 from cosmic_opt.analysis.validation.row_boards import limit_notes, stated_boards
+from cosmic_opt.analysis.validation.row_keys import TRAINING_KEYS
 from cosmic_opt.analysis.validation.training_rows import TrainingRow, read_row
 from cosmic_opt.catalog.stacks import load_accuracy
 from cosmic_opt.errors import SpecError
@@ -122,4 +123,4 @@ def _is_training(row: Row) -> bool:
     return any(key in row for key in JOB_FIELDS) and not (any(key in row for key in OTHER_KINDS) or in_gib(row))
 
 
-ROW_KINDS.register("training")(RowKind(_is_training, predict_training))
+ROW_KINDS.register("training")(RowKind(_is_training, predict_training, TRAINING_KEYS))

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import json
 import math
+from dataclasses import replace
 from typing import Any
 
 import pytest
 
-from cosmic_opt.analysis.validation import ROW_KINDS, RowKind, validate
+from cosmic_opt.analysis.validation import ROW_KINDS, validate
 from cosmic_opt.analysis.validation.measured import measured_of, metric_of, plain_metric, unusable
 from cosmic_opt.catalog.store import data_root
 from cosmic_opt.errors import SpecError
@@ -42,7 +43,7 @@ def test_a_failure_of_arithmetic_is_the_rows_own(failure: Exception, monkeypatch
     def fail(row: Any) -> Any:
         raise failure
 
-    kind = RowKind(ROW_KINDS.get("collectives").matches, fail)
+    kind = replace(ROW_KINDS.get("collectives"), predict=fail)
     monkeypatch.setattr(ROW_KINDS, "get", lambda name: kind)
     row = validate([GOOD]).rows[0]
     assert row.predicted is None
