@@ -149,7 +149,10 @@ def stated_batch(row: Row) -> int | None:
     parts = (" ".join(re.findall(r"[a-z]+", part)) for part in re.split(r"[,;()]", plain))
     if not re.search(r"\d", plain) and any(part in SATURATED for part in parts):
         return None
-    raise SpecError(f"'batch' is {clip(value)}", hint=f"write a number, or one of: {', '.join(SATURATED)}")
+    raise SpecError(
+        f"'batch' is {clip(value)}, no number and not 'saturated'",
+        hint=f"write a number, or one of: {', '.join(SATURATED)}",
+    )
 
 
 def _requests(row: Row) -> Requests:

@@ -278,7 +278,11 @@ class Device:
             raise SpecError(f"the power limit of {self.name!r} is not known", hint="leave power_w out")
         base_w = self.gemm.base_w
         if not base_w < power_w < self.power_w:
-            wrong = f"is above its own of {self.power_w:g} W" if power_w > base_w else "leaves nothing for products"
+            wrong = (
+                f"is above its own of {self.power_w:g} W"
+                if power_w > base_w
+                else f"leaves nothing beside its base of {base_w:g} W"
+            )
             hint = f"above {base_w:g} W, which it draws beside them, up to {self.power_w:g} W"
             raise SpecError(f"a power limit of {power_w:g} W of {self.name!r} {wrong}", hint=hint)
         share = limited_share(power_w, self.power_w)

@@ -270,7 +270,7 @@ def test_a_step_at_a_lower_limit_finds_the_energy_that_the_own_limit_finds() -> 
     ("change", "reason"),
     [
         ({"power_w": 1200}, "above its own of 1000 W"),
-        ({"power_w": 200}, "leaves nothing for products"),
+        ({"power_w": 200}, "leaves nothing beside its base of 240 W"),
         ({"power_w": "700 W"}, "'power_w' is '700 W'"),
         ({"memory_bandwidth_bytes_per_s": 3.35e12}, "is not b200"),
     ],

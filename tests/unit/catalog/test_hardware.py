@@ -207,3 +207,8 @@ def test_a_kind_of_memory_is_text_where_a_file_says_it(tmp_path: Path) -> None:
         path = mine(tmp_path, GOOD.replace("kernels:", f"memory_type: {wrong}\nkernels:", 1))
         with pytest.raises(SpecError):
             load_device(path)
+
+
+def test_a_power_that_is_not_published_is_not_the_boards_that_a_device_is_like() -> None:
+    for name in ("tpu-v4", "tpu-v5e", "tpu-v5p", "tpu-v6e"):
+        assert load_device(name).power_w == 0

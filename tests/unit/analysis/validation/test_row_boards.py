@@ -171,8 +171,8 @@ def test_a_limit_does_not_reach_links_and_memory_but_is_said() -> None:
     [
         (1000.1, "a power limit of 1000.1 W of 'b200' is above its own of 1000 W"),
         (1e18, "above its own of 1000 W"),
-        (240, "a power limit of 240 W of 'b200' leaves nothing for products"),
-        (1e-9, "leaves nothing for products"),
+        (240, "a power limit of 240 W of 'b200' leaves nothing beside its base of 240 W"),
+        (1e-9, "leaves nothing beside its base of 240 W"),
         (0, "'power_w' is 0"),
         (-500, "'power_w' is -500"),
         (float("nan"), "'power_w' is nan"),
@@ -189,7 +189,7 @@ def test_a_limit_that_the_board_cannot_have_is_refused(power: object, message: s
 
 def test_a_limit_of_a_board_whose_power_is_not_known_is_refused() -> None:
     with pytest.raises(SpecError, match="the power limit of 'tpu-v5p' is not known"):
-        as_stated(replace(load_device("tpu-v5p"), power_w=0.0), {"gpu": "TPU v5p", "power_w": 300})
+        as_stated(load_device("tpu-v5p"), {"gpu": "TPU v5p", "power_w": 300})
 
 
 OTHER_BOARD = (
