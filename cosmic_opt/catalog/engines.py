@@ -24,6 +24,8 @@ HOST_FIELDS = ("step", "sequence", "tensor")
 ATTENTION_FIELDS = ("launch", "head_rate", "memory_share", "grouped_reads", "narrow_reads")
 MEMORY_FIELDS = ("share", "share_of_free", "workspace", "block_tokens", "output_share", "most_sequences")
 FORMAT_FIELDS = ("compute", "weight_bytes", "cache_bytes")
+MOST = 10**9
+"""No engine holds more sequences, or pages of more tokens."""
 
 
 def engine_names() -> list[str]:
@@ -52,7 +54,7 @@ def load_engine(name: str) -> Engine:
             elementwise_fraction=number(fields["elementwise_fraction"]),
             prefill_fraction=numbers(fields["prefill_fraction"]),
             weight_only_fraction=number(fields["weight_only_fraction"]),
-            expert_rows=fields["expert_rows"].integer(low=1),
+            expert_rows=fields["expert_rows"].integer(low=1, high=MOST),
             overlaps_stages=fields["overlaps_stages"].flag(),
             graph_batches=_whole_numbers(fields[GRAPHS]) if GRAPHS in fields else (),
             product_depth_s=_depths(fields[DEPTH]) if DEPTH in fields else {},
@@ -77,7 +79,7 @@ def _parts(entry: Entry, keys: tuple[str, ...]) -> tuple[Entry, ...]:
 
 
 def _whole_numbers(entry: Entry) -> tuple[int, ...]:
-    return tuple(each.integer(low=1) for each in entry.items())
+    return tuple(each.integer(low=1, high=MOST) for each in entry.items())
 
 
 def _depths(entry: Entry) -> dict[str, float]:
@@ -103,9 +105,9 @@ def _memory(entry: Entry) -> EngineMemory:
         share=number(share),
         share_of_free=of_free.flag(),
         workspace_bytes=float(workspace.quantity(Unit.BYTES)),
-        block_tokens=block.integer(low=1),
+        block_tokens=block.integer(low=1, high=MOST),
         output_share=number(output),
-        most_sequences=most.integer(low=1),
+        most_sequences=most.integer(low=1, high=MOST),
     )
 
 

@@ -23,7 +23,7 @@ def captured_rows(engine: Engine, sequences: FloatArray, most: FloatArray) -> Fl
     """
     if not engine.graph_batches:
         return sequences
-    sizes = np.array([*engine.graph_batches, np.inf])
+    sizes = np.array([*engine.graph_batches, np.inf], dtype=float)
     following = sizes[np.searchsorted(sizes[:-1], sequences)]
     return np.asarray(np.maximum(np.minimum(following, most), sequences))
 
