@@ -103,12 +103,13 @@ def _of_release(generations: tuple[_Generation, ...], release: Release | None) -
     chosen = generations[0]
     if release is None or chosen.first is None:
         return chosen.engine, None
+    padded = release + (0,) * (len(chosen.first) - len(release))  # "1" is 1.0
     for generation in generations[1:]:
-        if generation.first is not None and release >= generation.first:
+        if generation.first is not None and padded >= generation.first:
             chosen = generation
     assert chosen.first is not None, "families have all ends or none"
     assert chosen.last is not None, "families have all ends or none"
-    if chosen.first <= release and release[: len(chosen.last)] <= chosen.last:
+    if chosen.first <= padded and padded[: len(chosen.last)] <= chosen.last:
         return chosen.engine, None
     known = _spelled(chosen.first) + ("" if chosen.first == chosen.last else f" to {_spelled(chosen.last)}")
     return chosen.engine, f"release {_spelled(release)} is predicted as {chosen.engine}, which describes {known}"

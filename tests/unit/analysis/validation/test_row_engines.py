@@ -24,6 +24,10 @@ from tests.unit.analysis.validation.test_inference import ROW, predicted
         ("TensorRT-LLM 0.3", "tensorrt-llm", True),
         ("TensorRT-LLM v1.0.0", "tensorrt-llm-2025", False),
         ("TensorRT-LLM 1.0", "tensorrt-llm-2025", False),
+        ("TensorRT-LLM 1", "tensorrt-llm-2025", False),
+        ("TensorRT-LLM v1", "tensorrt-llm-2025", False),
+        ("TensorRT-LLM 2", "tensorrt-llm-2025", True),
+        ("TensorRT-LLM 0", "tensorrt-llm", True),
         ("TensorRT LLM (v1.1)", "tensorrt-llm-2025", True),
         ("tensorrt-llm-2025", "tensorrt-llm-2025", False),
         ("TensorRT-LLM", "tensorrt-llm", False),
@@ -45,6 +49,12 @@ def test_an_engine_is_known_by_its_name_and_release(engine: str, expected: str, 
 def test_a_release_may_stand_in_its_own_field() -> None:
     row = ROW | {"engine": "TensorRT-LLM", "engine_version": "v1.0.0"}
     assert read_row(row).setup.engine.name == "tensorrt-llm-2025"
+
+
+@pytest.mark.parametrize("release", ["1", 1, 1.0, "v1", "1.0.0"])
+def test_a_release_without_its_second_number_has_a_zero_there(release: object) -> None:
+    job = read_row(ROW | {"engine": "TensorRT-LLM", "release": release})
+    assert (job.setup.engine.name, job.assumed) == ("tensorrt-llm-2025", ())
 
 
 def test_vllm_on_amd_is_its_own_engine_whatever_the_release() -> None:
