@@ -34,20 +34,24 @@ def batch_terms(setup: ServingSetup, designs: ServingDesigns, requests: Requests
     """Return seconds, by term, until the last answer of a batch that arrives at once.
 
     Answers are equally long, so what does not fit in the cache starts when a whole wave is done. Terms are `prefill`
-    and those of `decode_terms`.
+    and those of `decode_terms`. The server is set up for the whole batch, as that of a steady state is.
     """
-    cut = waves(setup, designs, requests)
-    terms = {name: cut.full * each for name, each in _wave_terms(setup, designs.with_batch(cut.fit), requests).items()}
+    cut, most = waves(setup, designs, requests), designs.batch
+    whole = _wave_terms(setup, designs.with_batch(cut.fit), requests, most)
+    terms = {name: cut.full * each for name, each in whole.items()}
     if np.any(cut.rest):
-        last = _wave_terms(setup, designs.with_batch(np.maximum(cut.rest, 1.0)), requests)
+        last = _wave_terms(setup, designs.with_batch(np.maximum(cut.rest, 1.0)), requests, most)
         terms = {name: each + np.where(cut.rest > 0, last[name], 0.0) for name, each in terms.items()}
     return terms
 
 
-def _wave_terms(setup: ServingSetup, designs: ServingDesigns, requests: Requests) -> Terms:
-    """Return the terms of sequences that all fit: prefill, then a step at the mean context per further token."""
+def _wave_terms(setup: ServingSetup, designs: ServingDesigns, requests: Requests, most: FloatArray) -> Terms:
+    """Return the terms of sequences that all fit: prefill, then a step at the mean context per further token.
+
+    `most` is the largest batch the server is set up for: of captured steps, it is the largest.
+    """
     terms = {"prefill": total_s(prefill_terms(setup, designs, requests.prompt))}
-    decode = decode_terms(setup, designs, requests.mean_context)
+    decode = decode_terms(setup, designs, requests.mean_context, most=most)
     return terms | {name: (requests.output - 1) * each for name, each in decode.items()}
 
 
@@ -122,10 +126,11 @@ def saturated(setup: ServingSetup, designs: ServingDesigns, requests: Requests) 
 def cosmic_terms(setup: ServingSetup, designs: ServingDesigns, requests: Requests) -> Terms:
     """Return seconds by term of COSMIC's inference jobs: prefill + output tokens x one decode step at mean context.
 
+    The whole batch runs at once, on a server that is set up for it, whether or not it fits.
     Source: arXiv 2505.15020, section 5; its question answering and chat are `QUESTION_ANSWERING` and `CHAT`.
     """
     terms = {"prefill": total_s(prefill_terms(setup, designs, requests.prompt))}
-    decode = decode_terms(setup, designs, requests.mean_context)
+    decode = decode_terms(setup, designs, requests.mean_context, most=designs.batch)
     return terms | {name: requests.output * each for name, each in decode.items()}
 
 

@@ -100,7 +100,8 @@ def predict_token(
         SpecError: `designs` holds more than one design.
     """
     fit = designs.with_batch(waves(setup, designs, requests).fit)
-    return prediction_of(setup, fit, requests, accuracy, decode_terms(setup, fit, requests.mean_context))
+    step = decode_terms(setup, fit, requests.mean_context, most=designs.batch)
+    return prediction_of(setup, fit, requests, accuracy, step)
 
 
 def predict_token_saturated(

@@ -10,10 +10,19 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from cosmic_opt.catalog.engines import load_engine
+from cosmic_opt.catalog.stacks import load_accuracy
 from cosmic_opt.simulation.calibrated.captured import captured_rows, tuned_batch
 from cosmic_opt.simulation.calibrated.decode import decode_terms
-from cosmic_opt.simulation.calibrated.serving import admitted, saturated, steady_state, total_s
+from cosmic_opt.simulation.calibrated.serving import (
+    admitted,
+    batch_terms,
+    cosmic_terms,
+    saturated,
+    steady_state,
+    total_s,
+)
 from cosmic_opt.simulation.calibrated.serving_job import ServingDesigns, ServingSetup
+from cosmic_opt.simulation.calibrated.serving_predict import predict_token
 from cosmic_opt.workloads.requests import Requests
 from tests.unit.simulation.calibrated.servers import LLAMA_8B, LLAMA_70B, MIXTRAL, server
 
@@ -107,6 +116,43 @@ def test_a_saturated_server_is_set_up_for_the_tuned_batch() -> None:
     tuned = decode_terms(setup, loaded, REQUESTS.mean_context, most=tuned_batch(setup, one, REQUESTS))
     assert total_s(state.step) == pytest.approx(total_s(tuned))
     assert total_s(state.step) > total_s(decode_terms(setup, loaded, REQUESTS.mean_context))
+
+
+def test_a_loaded_server_has_one_step_time_whatever_it_is_asked() -> None:
+    """70B in fp8 on one H200 holds 134 of the 268 sequences it is set up for: each wave runs as 256."""
+    setup = server(LLAMA_70B, "h200-sxm", "tensorrt-llm-2025", "fp8")
+    held = float(admitted(setup, ServingDesigns.of(), REQUESTS)[0])
+    assert 128 < held < 256
+    designs = ServingDesigns.of(batch=2 * held)
+    steady = steady_state(setup, designs, REQUESTS)
+    assert steady.batch == held
+    waves_s = batch_terms(setup, designs, REQUESTS)
+    for name, each in steady.step.items():
+        assert waves_s[name] == pytest.approx(2 * (REQUESTS.output - 1) * each)
+    token = predict_token(setup, designs, REQUESTS, load_accuracy("inference"))
+    assert token.seconds == pytest.approx(float(total_s(steady.step)[0]))
+    tight = decode_terms(setup, designs.with_batch(held), REQUESTS.mean_context)
+    assert total_s(steady.step) > total_s(tight)
+
+
+def test_the_last_wave_runs_the_captured_step_of_its_own_size() -> None:
+    setup = server(LLAMA_70B, "h200-sxm", "tensorrt-llm-2025", "fp8")
+    held = float(admitted(setup, ServingDesigns.of(), REQUESTS)[0])
+    one, more = (batch_terms(setup, ServingDesigns.of(batch=size), REQUESTS) for size in (2 * held, 2 * held + 5))
+    last = decode_terms(setup, ServingDesigns.of(batch=5), REQUESTS.mean_context, most=np.array([2 * held + 5]))
+    assert more["matmul"] - one["matmul"] == pytest.approx((REQUESTS.output - 1) * last["matmul"])
+
+
+@settings(derandomize=True, deadline=None, max_examples=30)
+@given(batch=st.integers(1, 3000), tp=st.sampled_from([1, 2, 8]))
+def test_a_batch_at_once_and_the_steady_state_agree_on_a_step_that_fits(batch: int, tp: int) -> None:
+    setup = server(LLAMA_8B, "h200-sxm", "tensorrt-llm-2025", "fp8")
+    designs, short = ServingDesigns.of(batch=batch, tp=tp), Requests(8, 8)
+    step = steady_state(setup, designs, short).step
+    if admitted(setup, designs, short) >= batch:
+        for name, each in step.items():
+            assert cosmic_terms(setup, designs, short)[name] == pytest.approx(8 * each)
+            assert batch_terms(setup, designs, short)[name] == pytest.approx(7 * each)
 
 
 def test_a_host_that_prepares_the_next_step_costs_what_outlasts_the_device() -> None:
