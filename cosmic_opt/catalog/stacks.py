@@ -10,7 +10,7 @@ from cosmic_opt.catalog.software_files import blaming, find_precision, number, n
 from cosmic_opt.catalog.store import read_document, shared_names, shared_path
 from cosmic_opt.errors import Where
 from cosmic_opt.psa.document import Entry
-from cosmic_opt.workloads.stack import Accuracy, AttentionKernel, HostCost, Overlap, Recipe, Stack
+from cosmic_opt.workloads.stack import Accuracy, AttentionKernel, Coverage, HostCost, Overlap, Recipe, Stack
 
 _HOST = (
     "launch_s",
@@ -104,15 +104,22 @@ def load_accuracy(kind: str = "training") -> Accuracy:
     path = shared_path("accuracy", kind, Path(), Where(key="kind"))
     root = read_document(path, "accuracy")
     required = ("p90", "devices", "most_gpus", "most_tokens")
-    fields = root.fields(required=required, optional=("schema", "source", "most_degrees"))
+    fields = root.fields(required=required, optional=("schema", "source", "most_degrees", "covers"))
     degrees = fields["most_degrees"].mapping() if "most_degrees" in fields else {}
+    covers = fields["covers"].mapping() if "covers" in fields else {}
     return Accuracy(
         p90=numbers(fields["p90"]),
         devices=frozenset(entry.text() for entry in fields["devices"].items()),
         most_gpus=fields["most_gpus"].integer(low=1),
         most_tokens=fields["most_tokens"].integer(low=1),
         most_degrees={name: entry.integer(low=1) for name, entry in degrees.items()},
+        covers={group: _coverage(entry) for group, entry in covers.items()},
     )
+
+
+def _coverage(entry: Entry) -> Coverage:
+    fields = entry.fields(required=("precisions", "loads"))
+    return Coverage(*(frozenset(each.text() for each in fields[key].items()) for key in ("precisions", "loads")))
 
 
 def _attention(entry: Entry) -> AttentionKernel:

@@ -220,6 +220,14 @@ def default_tensor_mode(stack: Stack, recipe: Recipe) -> str:
 
 
 @dataclass(frozen=True, slots=True)
+class Coverage:
+    """What the measured rows of one group of served jobs have: formats of numbers and kinds of load, by name."""
+
+    precisions: frozenset[str]
+    loads: frozenset[str]
+
+
+@dataclass(frozen=True, slots=True)
 class Accuracy:
     """How well groups of measured steps were predicted.
 
@@ -229,6 +237,7 @@ class Accuracy:
         most_gpus: Largest measured job; `most_tokens` its longest sequence. Beyond is extrapolation.
         most_degrees: Largest degree of each kind of parallelism ("cp", "ep", ...) that several measured jobs reach;
             a kind that is not named has no limit.
+        covers: What the rows of each group of served jobs have, groups too small for a percentile included.
     """
 
     p90: Mapping[str, float]
@@ -236,6 +245,7 @@ class Accuracy:
     most_gpus: int
     most_tokens: int
     most_degrees: Mapping[str, int] = field(default_factory=dict)
+    covers: Mapping[str, Coverage] = field(default_factory=dict)
 
 
 def _above_zero(value: float, key: str) -> None:

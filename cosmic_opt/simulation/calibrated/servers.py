@@ -13,6 +13,7 @@ from cosmic_opt.simulation.calibrated.disaggregated import Pools, disaggregated
 from cosmic_opt.simulation.calibrated.prefill import prefill_terms
 from cosmic_opt.simulation.calibrated.serving import (
     SteadyState,
+    admitted,
     batch_terms,
     cosmic_terms,
     prefill_busy_s,
@@ -50,6 +51,11 @@ class OneServer:
     def gpus(self) -> FloatArray:
         """GPUs of all replicas."""
         return self.designs.gpus
+
+    @property
+    def full(self) -> NDArray[np.bool_]:
+        """Whether a replica holds all that is admitted; else its batch is less, by choice."""
+        return np.asarray(self.state.batch >= admitted(self.setup, self.designs, self.requests))
 
     def throughput(self) -> Terms:
         """Return seconds in which all replicas give `TOKENS` output tokens."""
@@ -118,6 +124,11 @@ class TwoPools:
     def gpus(self) -> FloatArray:
         """GPUs of both pools."""
         return np.asarray(self.prefill.gpus + self.decode.gpus)
+
+    @property
+    def full(self) -> NDArray[np.bool_]:
+        """Whether a decode replica holds all that is admitted; else its batch is less, by choice."""
+        return np.asarray(self.batch >= admitted(self.setup, self.decode, self.requests))
 
     @cached_property
     def step(self) -> Terms:

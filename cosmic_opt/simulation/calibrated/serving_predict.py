@@ -9,8 +9,10 @@ import numpy as np
 
 from cosmic_opt.errors import SpecError
 from cosmic_opt.simulation.calibrated.decode import decode_terms
+from cosmic_opt.simulation.calibrated.predict import OUTSIDE, UNKNOWN_GROUP
 from cosmic_opt.simulation.calibrated.prefill import prefill_terms
 from cosmic_opt.simulation.calibrated.serving import batch_terms, saturated, waves
+from cosmic_opt.simulation.calibrated.serving_coverage import LATENCY, SATURATED, accuracy_group, unmeasured
 from cosmic_opt.simulation.calibrated.serving_job import FloatArray, ServingDesigns, ServingSetup, Terms
 from cosmic_opt.workloads.kv_cache import (
     cache_capacity_bytes,
@@ -21,7 +23,6 @@ from cosmic_opt.workloads.kv_cache import (
 from cosmic_opt.workloads.requests import Requests
 from cosmic_opt.workloads.stack import Accuracy
 
-UNKNOWN_GROUP = "other"
 SPREAD = {"attention generation": 0.5, "engine release": 0.4, "kernel library": 0.2, "fabric": 0.3}
 """How far each hidden input moves the terms it rules: decode kernels of one engine differ by half between releases, its
 host time by two fifths, exposed collectives by a third."""
@@ -42,7 +43,8 @@ class ServingPrediction:
         batch: Sequences answered in that time: the given batch, or what a saturated replica holds.
         group: The accuracy group whose p90 made `interval`.
         hidden_input: The input that is usually not stated and moves this time most.
-        interval: Seconds (low, high) a measurement lies between nine times in ten.
+        interval: Seconds (low, high) a measurement lies between nine times in ten; outside what was measured twice as
+            wide as the group's, at least as wide as an unknown group's.
         extrapolates: What about this job lies outside what was measured.
     """
 
@@ -63,7 +65,7 @@ def predict_batch(
     Raises:
         SpecError: `designs` holds more than one design.
     """
-    return prediction_of(setup, designs, requests, accuracy, batch_terms(setup, designs, requests))
+    return prediction_of(setup, designs, requests, accuracy, batch_terms(setup, designs, requests), LATENCY)
 
 
 def predict_prefill(
@@ -74,7 +76,7 @@ def predict_prefill(
     Raises:
         SpecError: `designs` holds more than one design.
     """
-    return prediction_of(setup, designs, requests, accuracy, prefill_terms(setup, designs, requests.prompt))
+    return prediction_of(setup, designs, requests, accuracy, prefill_terms(setup, designs, requests.prompt), LATENCY)
 
 
 def predict_saturated(
@@ -88,7 +90,7 @@ def predict_saturated(
     state = saturated(setup, designs, requests)
     if np.any(state.batch < 1):
         raise SpecError("no sequence fits beside the weights", hint="use more GPUs, or fewer bytes per weight")
-    return prediction_of(setup, designs.with_batch(state.batch), requests, accuracy, state.terms)
+    return prediction_of(setup, designs.with_batch(state.batch), requests, accuracy, state.terms, SATURATED)
 
 
 def predict_token(
@@ -101,7 +103,7 @@ def predict_token(
     """
     fit = designs.with_batch(waves(setup, designs, requests).fit)
     step = decode_terms(setup, fit, requests.mean_context, most=designs.batch)
-    return prediction_of(setup, fit, requests, accuracy, step)
+    return prediction_of(setup, fit, requests, accuracy, step, LATENCY)
 
 
 def predict_token_saturated(
@@ -114,12 +116,7 @@ def predict_token_saturated(
     """
     cycle = predict_saturated(setup, designs, requests, accuracy)
     terms = {name: np.array([each / requests.output]) for name, each in cycle.terms.items()}
-    return prediction_of(setup, designs.with_batch([cycle.batch]), requests, accuracy, terms)
-
-
-def accuracy_group(setup: ServingSetup) -> str:
-    """Return the group a job's accuracy is known for: its engine and device."""
-    return f"{setup.engine.name} {setup.device.name}"
+    return prediction_of(setup, designs.with_batch([cycle.batch]), requests, accuracy, terms, SATURATED)
 
 
 def prediction_of(
@@ -128,13 +125,14 @@ def prediction_of(
     requests: Requests,
     accuracy: Accuracy,
     terms: Terms,
+    load: str,
     *,
     gpus: FloatArray | None = None,
     more: tuple[str, ...] = (),
 ) -> ServingPrediction:
-    """Return how sure any time of one design is, given by term.
+    """Return how sure any time of one design is, given by term, under a kind of load (`LOADS`).
 
-    `gpus` are those of the whole server where `designs` are a part of it; `more` is what else it extrapolates.
+    `gpus` are those of the whole server where `designs` are a part of it; `more` is what else was not measured.
 
     Raises:
         SpecError: `designs` holds more than one design.
@@ -143,20 +141,31 @@ def prediction_of(
         raise SpecError(f"{designs.tp.size} designs, expected one", hint="batch_terms and saturated take many designs")
     shares = {name: float(value[0]) for name, value in terms.items()}
     seconds = sum(shares.values())
-    group = accuracy_group(setup)
-    p90 = accuracy.p90.get(group, accuracy.p90[UNKNOWN_GROUP])
+    size = float((designs.gpus if gpus is None else gpus)[0])
+    outside = (*unmeasured(setup, requests, accuracy, load, size), *more)
+    low, high = _interval(seconds, accuracy, accuracy_group(setup), outside=bool(outside))
     return ServingPrediction(
         seconds=seconds,
         batch=float(designs.batch[0]),
         terms=shares,
-        group=group,
+        group=accuracy_group(setup),
         hidden_input=_hidden_input(shares),
-        interval=(seconds / (1 + p90), seconds / max(1 - p90, 0.1)),
+        interval=(low, high),
         extrapolates=(
-            *_extrapolates(setup, designs, requests, accuracy, designs.gpus if gpus is None else gpus),
-            *more,
+            *(f"{part} constants of {setup.device.name} are another device's" for part in setup.device.extrapolates),
+            *outside,
+            *_crowded(setup, designs, requests),
         ),
     )
+
+
+def _interval(seconds: float, accuracy: Accuracy, group: str, *, outside: bool) -> tuple[float, float]:
+    """Return the times between which a measurement lies nine times in ten."""
+    unknown = accuracy.p90[UNKNOWN_GROUP]
+    p90 = accuracy.p90.get(group, unknown)
+    if outside and group in accuracy.p90:
+        p90 = max(OUTSIDE * p90, unknown)
+    return seconds / (1 + p90), seconds / max(1 - p90, 0.1)
 
 
 def _hidden_input(terms: Mapping[str, float]) -> str:
@@ -164,16 +173,9 @@ def _hidden_input(terms: Mapping[str, float]) -> str:
     return max(weights, key=lambda name: weights[name])
 
 
-def _extrapolates(
-    setup: ServingSetup, designs: ServingDesigns, requests: Requests, accuracy: Accuracy, gpus: FloatArray
-) -> tuple[str, ...]:
-    found = [f"{part} constants of {setup.device.name} are another device's" for part in setup.device.extrapolates]
-    if setup.device.name not in accuracy.devices:
-        found.append(f"no measured inference on {setup.device.name}")
-    if np.any(gpus > accuracy.most_gpus):
-        found.append(f"more than {accuracy.most_gpus:,} GPUs")
-    if requests.prompt + requests.output > accuracy.most_tokens:
-        found.append(f"contexts longer than {accuracy.most_tokens:,} tokens")
+def _crowded(setup: ServingSetup, designs: ServingDesigns, requests: Requests) -> tuple[str, ...]:
+    """Return what does not fit in the memory of the devices."""
+    found = []
     if np.any(weight_bytes(setup, designs) > setup.memory_bytes):
         found.append("the weights exceed the device's memory")
     elif np.any(whole_sequences(setup, designs, held_tokens(setup, requests)) < designs.batch):

@@ -15,6 +15,7 @@ from cosmic_opt.simulation.analytical.layout import NO_TIME
 from cosmic_opt.simulation.analytical.simulator import Evaluation
 from cosmic_opt.simulation.calibrated.cluster import linked
 from cosmic_opt.simulation.calibrated.servers import OneServer, Server, TwoPools
+from cosmic_opt.simulation.calibrated.serving_coverage import LATENCY, SATURATED
 from cosmic_opt.simulation.calibrated.serving_job import FloatArray, ServingSetup
 from cosmic_opt.simulation.calibrated.serving_predict import ServingPrediction, prediction_of
 from cosmic_opt.simulation.calibrated.simulator import MOST_SECONDS
@@ -161,9 +162,8 @@ class ServingSimulator:
         designs = server.designs if isinstance(server, OneServer) else server.decode
         requests, accuracy = self.serving.requests, self.serving.accuracy
         apart = () if isinstance(server, OneServer) else ("no pair of pools was measured",)
-        return prediction_of(
-            server.setup, designs, requests, accuracy, server.output_token_time(), gpus=server.gpus, more=apart
-        )
+        load, terms = SATURATED if server.full[0] else LATENCY, server.output_token_time()
+        return prediction_of(server.setup, designs, requests, accuracy, terms, load, gpus=server.gpus, more=apart)
 
     # --- designs -----------------------------------------------------------------------------------------------
 

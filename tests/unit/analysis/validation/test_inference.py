@@ -12,6 +12,7 @@ from cosmic_opt.analysis.validation import ValidationReport, ValidationRow, vali
 from cosmic_opt.analysis.validation.inference import NO_POWER, predict_inference
 from cosmic_opt.analysis.validation.inference_rows import SATURATED, SHORT_PROMPT, read_row, stated_batch
 from cosmic_opt.analysis.validation.report import errors_of
+from cosmic_opt.catalog.stacks import load_accuracy
 from cosmic_opt.catalog.store import data_root
 from cosmic_opt.errors import SpecError
 
@@ -265,3 +266,21 @@ def test_predictions_lie_in_their_interval_about_nine_times_in_ten() -> None:
         assert row.measured is not None
         inside.append(low <= row.measured <= high)
     assert 0.85 < np.mean(inside) <= 1
+
+
+def test_no_shipped_row_that_was_fitted_lies_outside_what_was_measured() -> None:
+    outside = [
+        row.id
+        for row in shipped().rows
+        if row.facts is not None and row.facts.fold in (0, 1) and row.confidence is not None
+        if any(each.startswith(("no measured", "more than", "contexts")) for each in row.confidence.extrapolates)
+    ]
+    assert outside == []
+
+
+def test_intervals_are_not_smaller_than_the_errors_they_were_made_from() -> None:
+    """The 90th percentile of 9 saturated rows on H100 is 8.5 %, which is not 8 %."""
+    errors = [abs(row.error or 0) for row in rows("saturated", (0, 1), ("h100-sxm",))]
+    assert len(errors) == 9
+    p90 = load_accuracy("inference").p90["tensorrt-llm-2025 h100-sxm"]
+    assert np.quantile(errors, 0.9) <= p90 < np.quantile(errors, 0.9) + 0.01

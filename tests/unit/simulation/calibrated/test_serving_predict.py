@@ -8,6 +8,7 @@ from cosmic_opt.catalog.stacks import load_accuracy
 from cosmic_opt.errors import SpecError
 from cosmic_opt.simulation.calibrated.serving import batch_terms as terms_of
 from cosmic_opt.simulation.calibrated.serving import total_s
+from cosmic_opt.simulation.calibrated.serving_coverage import LOADS, accuracy_group, measured_format
 from cosmic_opt.simulation.calibrated.serving_job import ServingDesigns
 from cosmic_opt.simulation.calibrated.serving_predict import (
     RULED,
@@ -15,6 +16,7 @@ from cosmic_opt.simulation.calibrated.serving_predict import (
     predict_batch,
     predict_prefill,
     predict_saturated,
+    predict_token,
 )
 from cosmic_opt.workloads.requests import Requests
 from tests.unit.simulation.calibrated.servers import LLAMA_70B, MIXTRAL, server
@@ -101,3 +103,47 @@ def test_a_saturated_server_of_a_model_that_does_not_fit_is_refused() -> None:
 def test_a_prediction_is_of_one_design() -> None:
     with pytest.raises(SpecError, match="2 designs"):
         predict_batch(server(), ServingDesigns.of(tp=[1, 2]), REQUESTS, ACCURACY)
+
+
+@pytest.mark.parametrize(
+    ("engine", "gpu", "numbers", "predict", "reasons"),
+    [
+        ("tensorrt-llm-2025", "h200-sxm", "fp8", predict_saturated, ()),
+        ("tensorrt-llm-2025", "h200-sxm", "bf16", predict_saturated, ("no measured bf16",)),
+        ("tensorrt-llm-2025", "h200-sxm", "fp8", predict_batch, ("no measured latency",)),
+        ("tensorrt-llm-2025", "h200-sxm", "bf16", predict_batch, ("no measured bf16", "no measured latency")),
+        ("tensorrt-llm-2025", "h200-sxm", "fp8", predict_token, ("no measured latency",)),
+        ("tensorrt-llm-2025", "h200-sxm", "fp8", predict_prefill, ("no measured latency",)),
+        ("vllm", "h100-sxm", "bf16", predict_batch, ()),
+        ("vllm", "h100-sxm", "int4", predict_batch, ("no measured int4",)),
+        ("vllm", "h100-sxm", "fp8", predict_saturated, ("no measured saturated server",)),
+        ("vllm", "b200", "fp8", predict_batch, ("no measured inference of vllm on b200",)),
+    ],
+)
+def test_a_precision_or_load_no_row_of_its_group_has_is_said(  # type: ignore[no-untyped-def]
+    engine: str, gpu: str, numbers: str, predict, reasons: tuple[str, ...]
+) -> None:
+    setup = server(gpu=gpu, engine=engine, numbers=numbers)
+    prediction = predict(setup, ServingDesigns.of(), REQUESTS, ACCURACY)
+    found = [each for each in prediction.extrapolates if each.startswith("no measured")]
+    assert len(found) == len(reasons)
+    for each, reason in zip(found, reasons, strict=True):
+        assert reason in each
+    own, unknown = ACCURACY.p90.get(prediction.group, 0.0), ACCURACY.p90["other"]
+    p90 = max(2 * own, unknown) if reasons else own
+    assert prediction.interval[0] == pytest.approx(prediction.seconds / (1 + p90))
+
+
+def test_every_group_covers_known_formats_and_loads() -> None:
+    assert set(ACCURACY.p90) - {"other"} <= set(ACCURACY.covers)
+    for group, covered in ACCURACY.covers.items():
+        engine, gpu = group.split()
+        assert covered.loads <= set(LOADS)
+        for numbers in covered.precisions:
+            setup = server(gpu=gpu, engine=engine, numbers=numbers)
+            assert (accuracy_group(setup), measured_format(setup)) == (group, numbers)
+
+
+def test_a_job_beyond_the_measured_sizes_has_an_unknown_groups_interval() -> None:
+    prediction = batch(tp=8, dp=2)
+    assert prediction.interval[0] == pytest.approx(prediction.seconds / (1 + ACCURACY.p90["other"]))

@@ -189,3 +189,20 @@ def test_pools_keep_prefill_out_of_the_time_between_tokens() -> None:
     assert report.terms_s["prefill"] == 0
     assert report.first_token_s["transfer"] > 0
     assert "no pair of pools was measured" in report.prediction.extrapolates  # type: ignore[union-attr]
+
+
+@pytest.mark.parametrize(
+    ("name", "batch", "flag"),
+    [
+        ("llama3-70b/h200-8-serving", 1, "no measured latency of a given batch"),
+        ("llama3-70b/h200-8-serving", 64, "no measured latency of a given batch"),
+        ("llama3-70b/h100-8-serving", 32, None),
+        ("llama3-70b/h100-8-serving", 256, "no measured saturated server"),  # all that the engine admits
+    ],
+)
+def test_a_batch_below_what_is_admitted_counts_as_a_latency(name: str, batch: int, flag: str | None) -> None:
+    problem = Problem.load(name).fix(tp=4, dp=2, pp=1, ep=1, batch=batch)
+    (points,) = problem.enumerate()
+    found = simulator(problem).predict(points.value_columns())
+    said = [each for each in found.extrapolates if each.startswith("no measured")]
+    assert (len(said), bool(flag) and flag in "".join(said)) == ((1, True) if flag else (0, False))
