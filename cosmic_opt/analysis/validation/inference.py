@@ -7,7 +7,7 @@ from dataclasses import replace
 from cosmic_opt.analysis.validation.confidence import Confidence
 from cosmic_opt.analysis.validation.inference_rows import InferenceRow, read_row
 from cosmic_opt.analysis.validation.kinds import ROW_KINDS, Outcome, Row, RowKind, text
-from cosmic_opt.analysis.validation.measured import metric_of
+from cosmic_opt.analysis.validation.measured import SECONDS, metric_of
 from cosmic_opt.analysis.validation.row_boards import limit_notes, stated_boards
 from cosmic_opt.analysis.validation.row_keys import INFERENCE_KEYS
 from cosmic_opt.catalog.stacks import load_accuracy
@@ -15,6 +15,7 @@ from cosmic_opt.errors import SpecError
 from cosmic_opt.simulation.calibrated.serving_predict import (
     ServingPrediction,
     predict_batch,
+    predict_first_token_saturated,
     predict_prefill,
     predict_saturated,
     predict_token,
@@ -24,6 +25,7 @@ from cosmic_opt.simulation.calibrated.serving_predict import (
 LATENCY, PREFILL, POWER = "batch_latency_s", "prefill_time_s", "average_power_w"
 TOTAL_RATE, GPU_RATE, TOKEN_TIME = "output_tokens_per_s_total", "output_tokens_per_s_per_gpu", "ms_per_token_throughput"
 BETWEEN = "output_token_time_s"
+RATE_UNITS = {TOTAL_RATE: "tokens/s", GPU_RATE: "tokens/s per GPU", TOKEN_TIME: "ms per token"}
 METRICS = (LATENCY, PREFILL, BETWEEN, POWER, TOTAL_RATE, GPU_RATE, TOKEN_TIME)
 ALIASES = {
     **dict.fromkeys(("latency", "e2e_latency", "end_to_end_latency", "batch_latency", "batch_time", "time_s"), LATENCY),
@@ -41,13 +43,17 @@ ALIASES = {
 }
 """Other names in use, spelled as `plain_metric` spells them."""
 JOB_FIELDS, OTHER_KINDS = ("engine", "input_tokens", "output_tokens", "new_tokens"), ("gbs", "kernel", "collective")
+QUEUE = "the time to a first token counts from admission: waiting in a queue is not stated"
+NO_ANSWERS = "the length of the answer is not stated"
 NO_POWER = "the power of a board depends on clocks and cooling, which are not inputs"
 
 
 def predict_inference(row: Row) -> Outcome:
     """Return the row's metric: seconds of a batch or of its prefill, output tokens/s, milliseconds per token.
 
-    A batch that the engine chooses is the saturated one; milliseconds per token count all sequences of the batch.
+    A batch that the engine chooses is the saturated one; milliseconds per token count all sequences of the batch. The
+    first token of a saturated server comes after a step that is under way and the own prompt, and its row is secondary:
+    it may have waited before.
 
     Raises:
         SpecError: the row lacks an input, names an unknown device, engine or precision, or is not predicted.
@@ -55,24 +61,38 @@ def predict_inference(row: Row) -> Outcome:
     metric, units = metric_of(text(row, "metric"), METRICS, ALIASES)
     if metric == POWER:
         raise SpecError(NO_POWER, hint="give the latency of the batch")
-    if metric != PREFILL and not (row.get("output_tokens") or row.get("new_tokens")):
-        raise SpecError("the length of the answer is not stated", hint="give output_tokens")
+    if metric != PREFILL and not _states_answers(row):
+        raise SpecError(NO_ANSWERS, hint="give output_tokens")
     stated = stated_boards(row)
     job, accuracy = read_row(stated), load_accuracy("inference")
     gpus, full = int(job.designs.gpus[0]), job.saturated
     predict = predict_prefill if metric == PREFILL else predict_saturated if full else predict_batch
     if metric == BETWEEN:
         predict = predict_token_saturated if full else predict_token
+    if metric == PREFILL and full:
+        predict, job = predict_first_token_saturated, _queued(row, job)
     prediction = predict(job.setup, job.designs, job.requests, accuracy)
+    confidence = _confidence(metric, job, prediction, units)
     return Outcome(
         predicted=units * _in_metric(metric, job, prediction, gpus),
-        note=_note(stated, job, prediction),
+        note=_note(stated, job, confidence, _unit(metric, units)),
         group=f"inference, {job.setup.engine.name}" + (", saturated" if full else ""),
         gpu=job.setup.device.name,
         gpus=gpus,
         primary=not job.assumed,
-        confidence=_confidence(metric, job, prediction, units),
+        confidence=confidence,
     )
+
+
+def _states_answers(row: Row) -> bool:
+    return bool(row.get("output_tokens") or row.get("new_tokens"))
+
+
+def _queued(row: Row, job: InferenceRow) -> InferenceRow:
+    """Return the job of a first token from a full server, whose steps depend on the answers and which may queue."""
+    if not _states_answers(row):
+        raise SpecError(NO_ANSWERS, hint="give output_tokens: a full server decodes meanwhile")
+    return replace(job, assumed=(*job.assumed, QUEUE))
 
 
 def _in_metric(metric: str, job: InferenceRow, prediction: ServingPrediction, gpus: int) -> float:
@@ -91,12 +111,17 @@ def _confidence(metric: str, job: InferenceRow, prediction: ServingPrediction, u
     return Confidence(prediction.hidden_input, (min(ends), max(ends)), prediction.extrapolates)
 
 
-def _note(row: Row, job: InferenceRow, prediction: ServingPrediction) -> str:
-    low, high = prediction.interval
-    parts = [f"hidden input: {prediction.hidden_input}; {low:.4g} to {high:.4g} s"]
+def _unit(metric: str, units: float) -> str:
+    """Return the unit of a row's value; of times, `units` make one second."""
+    return RATE_UNITS.get(metric) or next(name for name, number in SECONDS.items() if number == units)
+
+
+def _note(row: Row, job: InferenceRow, confidence: Confidence, unit: str) -> str:
+    low, high = confidence.interval
+    parts = [f"hidden input: {confidence.hidden_input}; {low:.4g} to {high:.4g} {unit}"]
     parts += limit_notes(row)
     parts += [f"assumed: {each}" for each in job.assumed]
-    parts += [f"extrapolates: {each}" for each in prediction.extrapolates]
+    parts += [f"extrapolates: {each}" for each in confidence.extrapolates]
     return "; ".join(parts)
 
 

@@ -11,7 +11,7 @@ from cosmic_opt.errors import SpecError
 from cosmic_opt.simulation.calibrated.decode import decode_terms
 from cosmic_opt.simulation.calibrated.predict import OUTSIDE, UNKNOWN_GROUP
 from cosmic_opt.simulation.calibrated.prefill import prefill_terms
-from cosmic_opt.simulation.calibrated.serving import batch_terms, saturated, waves
+from cosmic_opt.simulation.calibrated.serving import SteadyState, batch_terms, saturated, total_s, waves
 from cosmic_opt.simulation.calibrated.serving_coverage import LATENCY, SATURATED, accuracy_group, unmeasured
 from cosmic_opt.simulation.calibrated.serving_job import FloatArray, ServingDesigns, ServingSetup, Terms
 from cosmic_opt.workloads.kv_cache import (
@@ -87,9 +87,7 @@ def predict_saturated(
     Raises:
         SpecError: `designs` holds more than one design, or no sequence fits.
     """
-    state = saturated(setup, designs, requests)
-    if np.any(state.batch < 1):
-        raise SpecError("no sequence fits beside the weights", hint="use more GPUs, or fewer bytes per weight")
+    state = _full_server(setup, designs, requests)
     return prediction_of(setup, designs.with_batch(state.batch), requests, accuracy, state.terms, SATURATED)
 
 
@@ -117,6 +115,27 @@ def predict_token_saturated(
     cycle = predict_saturated(setup, designs, requests, accuracy)
     terms = {name: np.array([each / requests.output]) for name, each in cycle.terms.items()}
     return prediction_of(setup, designs.with_batch([cycle.batch]), requests, accuracy, terms, SATURATED)
+
+
+def predict_first_token_saturated(
+    setup: ServingSetup, designs: ServingDesigns, requests: Requests, accuracy: Accuracy
+) -> ServingPrediction:
+    """Return the time from admission to a saturated replica to the first token: a step under way, then the own prompt.
+
+    Raises:
+        SpecError: `designs` holds more than one design, or no sequence fits.
+    """
+    state = _full_server(setup, designs, requests)
+    own = total_s(prefill_terms(setup, designs.with_batch(1), requests.prompt))
+    terms = {"prefill": own, **state.step}
+    return prediction_of(setup, designs.with_batch(state.batch), requests, accuracy, terms, SATURATED)
+
+
+def _full_server(setup: ServingSetup, designs: ServingDesigns, requests: Requests) -> SteadyState:
+    state = saturated(setup, designs, requests)
+    if np.any(state.batch < 1):
+        raise SpecError("no sequence fits beside the weights", hint="use more GPUs, or fewer bytes per weight")
+    return state
 
 
 def prediction_of(

@@ -15,6 +15,7 @@ from cosmic_opt.analysis.validation.report import errors_of
 from cosmic_opt.catalog.stacks import load_accuracy
 from cosmic_opt.catalog.store import data_root
 from cosmic_opt.errors import SpecError
+from cosmic_opt.simulation.calibrated.serving import saturated
 
 ROW: dict[str, Any] = {
     "id": "own",
@@ -284,3 +285,38 @@ def test_intervals_are_not_smaller_than_the_errors_they_were_made_from() -> None
     assert len(errors) == 9
     p90 = load_accuracy("inference").p90["tensorrt-llm-2025 h100-sxm"]
     assert np.quantile(errors, 0.9) <= p90 < np.quantile(errors, 0.9) + 0.01
+
+
+def test_the_first_token_of_a_full_server_waits_for_a_step_and_is_no_lone_prompt() -> None:
+    full = ROW | {"batch": "engine-chosen", "engine": "TensorRT-LLM v1.0", "metric": "ttft_s"}
+    outcome, job = predict_inference(full), read_row(full)
+    state = saturated(job.setup, job.designs, job.requests)
+    assert outcome.predicted == pytest.approx(float(state.first_token_s[0]))
+    assert outcome.predicted > predict_inference(full | {"batch": 1}).predicted * 1.5  # type: ignore[operator]
+    assert not outcome.primary
+    assert "waiting in a queue" in str(outcome.note)
+
+
+def test_the_first_token_of_a_full_server_needs_the_length_of_answers() -> None:
+    row = {key: value for key, value in ROW.items() if key != "output_tokens"}
+    with pytest.raises(SpecError, match="the length of the answer is not stated"):
+        predict_inference(row | {"batch": "engine-chosen", "metric": "ttft_s"})
+
+
+@pytest.mark.parametrize(
+    ("metric", "unit"),
+    [
+        ("batch_latency_s", "s"),
+        ("batch_latency_ms", "ms"),
+        ("ttft_us", "us"),
+        ("tpot_ms", "ms"),
+        ("output_tokens_per_s_total", "tokens/s"),
+        ("output_tokens_per_s_per_gpu", "tokens/s per GPU"),
+        ("ms_per_token_throughput", "ms per token"),
+    ],
+)
+def test_a_note_gives_its_interval_in_the_unit_of_the_row(metric: str, unit: str) -> None:
+    outcome = predict_inference(ROW | {"metric": metric})
+    assert outcome.confidence is not None
+    low, high = outcome.confidence.interval
+    assert f"; {low:.4g} to {high:.4g} {unit}" in f"{outcome.note};"
