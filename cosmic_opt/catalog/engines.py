@@ -7,6 +7,7 @@ from functools import cache
 from cosmic_opt.catalog.parts import positive
 from cosmic_opt.catalog.software_files import blaming, find_precision, number, numbers, open_software
 from cosmic_opt.catalog.store import shared_names
+from cosmic_opt.errors import SpecError, Where, nearest
 from cosmic_opt.psa.document import Entry
 from cosmic_opt.system.hardware import operand_bytes
 from cosmic_opt.units import TICKS_PER_SECOND, Unit
@@ -60,6 +61,26 @@ def load_engine(name: str) -> Engine:
             product_depth_s=_depths(fields[DEPTH]) if DEPTH in fields else {},
             **{flag: flag in fields and fields[flag].flag() for flag in FLAGS},
         )
+
+
+def check_devices(engine: Engine, device: str, file: str) -> None:
+    """Refuse an engine with a share for the start of a name that neither a shipped device nor `device` has.
+
+    Raises:
+        SpecError: there is such a share; `file` is where the engine comes from.
+    """
+    names = {name.lower() for name in (*shared_names("devices"), device)}
+    tables = {
+        "matmul_share": engine.matmul_share,
+        "prefill_fraction": engine.prefill_fraction,
+        "attention.memory_share": engine.attention.memory_share,
+    }
+    for key, table in tables.items():
+        for start in table:
+            if not any(start and name.startswith(start.lower()) for name in names):
+                raise SpecError(
+                    f"no device's name begins with {start!r}", where=Where(file, key=key), hint=nearest(start, names)
+                )
 
 
 @cache

@@ -6,7 +6,7 @@ from collections.abc import Collection
 from dataclasses import dataclass, replace
 
 from cosmic_opt.catalog.calibrated import as_given, device_of, refuse_decided
-from cosmic_opt.catalog.engines import load_engine, load_number_format
+from cosmic_opt.catalog.engines import check_devices, load_engine, load_number_format
 from cosmic_opt.catalog.instance_file import InstanceSpec
 from cosmic_opt.catalog.stacks import load_accuracy
 from cosmic_opt.errors import SpecError
@@ -64,6 +64,7 @@ def serving_of(spec: InstanceSpec, workload: Transformer, data: dict[str, Value]
     refuse_decided(spec, f"engine {engine.name!r}", DECIDED_BY_ENGINE, changed)
     device = device_of(spec)
     device.peak(numbers.compute)
+    check_devices(engine, device.name, str(data["engine"]))
     domain = scale_up(len(spec.system.dimensions), data)
     data |= {
         "experts": workload.experts.count if workload.experts is not None else 1,

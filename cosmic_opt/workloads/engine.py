@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from itertools import takewhile
 
@@ -33,7 +33,8 @@ class DecodeAttention:
         head_bytes_per_s: Rate at which the one thread block of a sequence and query head reads its keys and values;
             infinite where a long context is split over blocks.
         memory_share: Share of the rate the device's best kernel reaches, by the start of the device's name
-            (`share_on`); 1 on a device without a relative.
+            (`share_on`); 1 on a device without a relative. Above 1 where passes after the first find keys in the
+            chip's cache, at most `grouped_reads`.
         grouped_reads: How often, at most, keys and values pass that several query heads share; 1 where one block
             serves the group. Heads that share nothing pass once.
         narrow_reads: Factor on that time for a cache of fewer than 16 bits, which the kernel widens; 1 at full rate.
@@ -120,25 +121,54 @@ class Engine:
                 where=Where(key="graph_batches"),
                 hint="give whole numbers above zero, each larger than the one before",
             )
-        attention, memory = self.attention, self.memory
-        above_zero = {
-            "elementwise_fraction": (self.elementwise_fraction,),
-            "weight_only_fraction": (self.weight_only_fraction,),
-            "expert_rows": (self.expert_rows,),
-            "matmul_share": self.matmul_share.values(),
-            "prefill_fraction": self.prefill_fraction.values(),
-            "attention.memory_share": attention.memory_share.values(),
-            "attention.head_bytes_per_s": (attention.head_bytes_per_s,),
-            "attention.grouped_reads": (attention.grouped_reads,),
-            "attention.narrow_reads": (attention.narrow_reads,),
-            "memory.share": (memory.share,),
-            "memory.block_tokens": (memory.block_tokens,),
-            "memory.most_sequences": (memory.most_sequences,),
-        }
-        for key, values in above_zero.items():
+        for key, values in _checked(self).items():
             for value in values:
-                if value <= 0:
+                if key in AT_LEAST_ONE and 0 < value < 1:
+                    raise SpecError(f"{key} is {value}", where=Where(key=key), hint="give one or more")
+                if not (value > 0 or (value == 0 and key in MAY_BE_ZERO)):
                     raise SpecError(f"{key} is {value}", where=Where(key=key), hint="give more than zero")
+                if key in SHARES and value > 1:
+                    hint = "a share of what the device has: give at most one"
+                    raise SpecError(f"{key} is {value}", where=Where(key=key), hint=hint)
+        _check_cache_rate(self.attention)
+
+
+SHARES = (
+    *("matmul_share", "prefill_fraction", "elementwise_fraction", "weight_only_fraction"),
+    *("memory.share", "memory.output_share"),
+)
+"""Numbers that are at most one; `attention.memory_share` has a bound of its own (`_check_cache_rate`)."""
+AT_LEAST_ONE = ("attention.grouped_reads", "attention.narrow_reads", "expert_rows", "memory.block_tokens")
+MAY_BE_ZERO = ("memory.output_share",)
+
+
+def _checked(engine: Engine) -> dict[str, Iterable[float]]:
+    """Return the numbers of an engine that have bounds, by the keys of its file."""
+    attention, memory = engine.attention, engine.memory
+    return {
+        "elementwise_fraction": (engine.elementwise_fraction,),
+        "weight_only_fraction": (engine.weight_only_fraction,),
+        "expert_rows": (engine.expert_rows,),
+        "matmul_share": engine.matmul_share.values(),
+        "prefill_fraction": engine.prefill_fraction.values(),
+        "attention.memory_share": attention.memory_share.values(),
+        "attention.head_bytes_per_s": (attention.head_bytes_per_s,),
+        "attention.grouped_reads": (attention.grouped_reads,),
+        "attention.narrow_reads": (attention.narrow_reads,),
+        "memory.share": (memory.share,),
+        "memory.output_share": (memory.output_share,),
+        "memory.block_tokens": (memory.block_tokens,),
+        "memory.most_sequences": (memory.most_sequences,),
+    }
+
+
+def _check_cache_rate(attention: DecodeAttention) -> None:
+    """Refuse keys that are read faster than once from memory and at no cost in every further pass."""
+    key, most = "attention.memory_share", attention.grouped_reads
+    for share in attention.memory_share.values():
+        if share > most:
+            hint = f"at most grouped_reads, {most:g}: only passes after the first may be found in the chip's cache"
+            raise SpecError(f"{key} is {share}", where=Where(key=key), hint=hint)
 
 
 def share_on(shares: Mapping[str, float], device: str) -> float | None:

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
-from cosmic_opt.catalog.engines import engine_names, load_engine, load_number_format
+from cosmic_opt.api import Problem
+from cosmic_opt.catalog.engines import check_devices, engine_names, load_engine, load_number_format
 from cosmic_opt.catalog.store import data_root
 from cosmic_opt.errors import SpecError
 from cosmic_opt.workloads.engine import share_on
@@ -111,6 +113,16 @@ def test_an_unknown_engine_is_refused_with_the_nearest_names() -> None:
         ("elementwise_fraction: 0.7", "elementwise_fraction: 0", "elementwise_fraction is 0"),
         ("elementwise_fraction: 0.7\n", "", "is missing"),
         ("grouped_reads: 1.8", "grouped_reads: 0", "grouped_reads is 0"),
+        ("grouped_reads: 1.8", "grouped_reads: 0.5", "grouped_reads is 0.5"),
+        ("narrow_reads: 1.6", "narrow_reads: 0.5", "narrow_reads is 0.5"),
+        ("elementwise_fraction: 0.7", "elementwise_fraction: 7", "elementwise_fraction is 7"),
+        ("weight_only_fraction: 0.7", "weight_only_fraction: 1.01", "weight_only_fraction is 1.01"),
+        ("matmul_share: {}", "matmul_share: {h100: 9}", "matmul_share is 9"),
+        ("prefill_fraction: {}", "prefill_fraction: {h100: 2}", "prefill_fraction is 2"),
+        ("memory_share: {}", "memory_share: {h100: 9.0}", "attention.memory_share is 9.0"),
+        ("memory_share: {}", "memory_share: {h100: 1.81}", "attention.memory_share is 1.81"),
+        ("output_share: 0.8", "output_share: 5", "output_share is 5"),
+        ("memory: {share: 0.9", "memory: {share: 1.5", "memory.share is 1.5"),
         ("matmul_share: {}", "matmul_share: {h100: 0}", "matmul_share is 0"),
         ("block_tokens: 16", "block_tokens: 0", "0"),
         ("block_tokens: 16", "block_tokens: 99999999999999999999999", "allowed: 1 to 1000000000"),
@@ -142,3 +154,48 @@ def test_a_format_is_found_in_any_case() -> None:
 def test_an_unknown_format_is_refused() -> None:
     with pytest.raises(SpecError, match="fp8"):
         load_number_format("fp9")
+
+
+@pytest.mark.parametrize("name", engine_names())
+def test_every_share_of_a_shipped_engine_is_for_some_device(name: str) -> None:
+    check_devices(load_engine(name), "h100-sxm", name)
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "key"),
+    [
+        ("matmul_share: {}", "matmul_share: {h999: 0.5}", "matmul_share"),
+        ("matmul_share: {}", "matmul_share: {h100: 0.5, '': 0.5}", "matmul_share"),
+        ("prefill_fraction: {}", "prefill_fraction: {h100-sxm-96-gb: 0.5}", "prefill_fraction"),
+        ("memory_share: {}", "memory_share: {nvidia: 0.5}", "attention.memory_share"),
+    ],
+)
+def test_a_share_for_no_device_is_refused_unless_it_is_the_users_own(
+    tmp_path: Path, old: str, new: str, key: str
+) -> None:
+    file = tmp_path / "own.yaml"
+    file.write_text(SHIPPED.read_text(encoding="utf-8").replace(old, new, 1), encoding="utf-8")
+    engine = load_engine(str(file))
+    with pytest.raises(SpecError, match="no device's name begins with") as refusal:
+        check_devices(engine, "h100-sxm", "own.yaml")
+    assert refusal.value.hint
+    assert str(refusal.value.where) == f"own.yaml: {key}"
+    if "h999" in new:
+        check_devices(engine, "H999-prototype", "own.yaml")
+
+
+def test_a_cache_is_read_faster_than_the_memory_only_where_its_keys_are_read_again() -> None:
+    """On MI250 a group of heads reads its keys up to eight times, at 1.37 of the memory's rate: less than once each."""
+    attention = load_engine("vllm-rocm").attention
+    assert 1 < attention.memory_share["mi250"] < attention.grouped_reads
+    one = replace(attention, grouped_reads=1.0)
+    with pytest.raises(SpecError, match=r"memory_share is 1\.37") as refusal:
+        replace(load_engine("vllm-rocm"), attention=one)
+    assert "at most grouped_reads, 1:" in str(refusal.value.hint)
+
+
+def test_an_instance_refuses_an_engine_with_a_share_for_no_device(tmp_path: Path) -> None:
+    file = tmp_path / "own.yaml"
+    file.write_text(SHIPPED.read_text(encoding="utf-8").replace("matmul_share: {}", "matmul_share: {h999: 0.5}"))
+    with pytest.raises(SpecError, match="'h999'"):
+        Problem.load("llama3-70b/h100-8-serving").set(engine=str(file)).count()
