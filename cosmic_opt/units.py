@@ -118,7 +118,9 @@ def parse(text: str | int | float, unit: Unit, *, where: Where | None = None) ->
         )
     if value.denominator != 1:
         if unit in (Unit.NONE, Unit.DOLLARS):
-            raise SpecError(f"{text!r} is not a whole number", where=where)
+            low = value.numerator // value.denominator
+            hint = f"write {low} or {low + 1}" + ("; a size or a time needs its unit" if found is Unit.NONE else " $")
+            raise SpecError(f"{text!r} is not a whole number", where=where, hint=hint)
         return round(value)
     return int(value)
 

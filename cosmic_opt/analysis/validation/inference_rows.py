@@ -10,7 +10,7 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from cosmic_opt.analysis.validation.kinds import Row, clip, text, whole
+from cosmic_opt.analysis.validation.kinds import Row, clip, number, text, whole
 from cosmic_opt.analysis.validation.row_boards import board_of, open_board
 from cosmic_opt.analysis.validation.row_checks import check_experts, check_stages, uneven_parts
 from cosmic_opt.analysis.validation.row_engines import engine_of
@@ -43,6 +43,7 @@ SATURATED = (
 )
 """What a batch that is text says where the engine runs as many sequences as it admits, between commas or brackets."""
 MOST_DIGITS = 18
+LINK_RATE = "scale_up_bytes_per_s"
 UNNAMED_FORMAT = "fp16"
 SHORT_PROMPT = 16
 """Tokens of a prompt that is only called short."""
@@ -111,12 +112,13 @@ def read_served_model(row: Row) -> LanguageModel:
 def _device(row: Row) -> Device:
     """Return the device, its links at the rate the row states."""
     device, network = board_of(row), row.get("network")
-    if not isinstance(network, dict) or device.fabric is None or "scale_up_bytes_per_s" not in network:
+    if network is None:
         return device
-    rate = network["scale_up_bytes_per_s"]
-    if isinstance(rate, bool) or not isinstance(rate, int | float) or not rate > 0:
-        raise SpecError(f"'scale_up_bytes_per_s' is {rate!r}", hint="write a number above zero")
-    return replace(device, fabric=replace(device.fabric, link_bytes_per_s=float(rate)))
+    if not isinstance(network, dict):
+        raise SpecError(f"'network' is {clip(network)}", hint=f"write {{{LINK_RATE!r}: 450e9}}")
+    if LINK_RATE not in network or device.fabric is None:
+        return device
+    return replace(device, fabric=replace(device.fabric, link_bytes_per_s=number(network, LINK_RATE)))
 
 
 def _format(row: Row) -> str:

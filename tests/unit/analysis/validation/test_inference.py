@@ -320,3 +320,25 @@ def test_a_note_gives_its_interval_in_the_unit_of_the_row(metric: str, unit: str
     assert outcome.confidence is not None
     low, high = outcome.confidence.interval
     assert f"; {low:.4g} to {high:.4g} {unit}" in f"{outcome.note};"
+
+
+@pytest.mark.parametrize(
+    ("network", "message"),
+    [
+        ({"scale_up_bytes_per_s": "900 GB/s"}, "'scale_up_bytes_per_s' is '900 GB/s'"),
+        ({"scale_up_bytes_per_s": float("nan")}, "'scale_up_bytes_per_s' is nan"),
+        ({"scale_up_bytes_per_s": -1}, "'scale_up_bytes_per_s' is -1"),
+        ({"scale_up_bytes_per_s": 10**400}, "a number out of range"),
+        (1e9, "'network' is 1000000000.0"),
+        ("NVLink", "'network' is 'NVLink'"),
+    ],
+)
+def test_a_network_that_says_nothing_is_no_default(network: object, message: str) -> None:
+    with pytest.raises(SpecError, match=message) as refusal:
+        predict_inference(ROW | {"network": network})
+    assert refusal.value.hint
+
+
+def test_a_slow_link_and_a_note_are_a_network() -> None:
+    slow = {"scale_up_bytes_per_s": 50e9, "note": "PCIe"}
+    assert predicted(network=slow) > predicted(network=None) == predicted(network={})
