@@ -86,13 +86,16 @@ class Engine:
         expert_rows: Tile height to which the rows of an expert are rounded.
         overlaps_stages: Micro-batches keep all pipeline stages busy; otherwise a batch passes them one by one.
         fused_clamped_gate: It has one kernel for a gate that is clamped, scaled and shifted; else that is a chain.
-        overlaps_host: The host prepares a step while the device runs the one before: only what outlasts it costs time.
+        overlaps_host: The host prepares a step while the device runs the one before: only what outlasts it costs time;
+            of a prefill, nothing is hidden.
         quantises_apart: What a narrow product reads is narrowed by a kernel of its own, unless attention or a reduction
             writes it narrow.
-        graph_batches: Sequences of the steps it captures, ascending: a smaller batch runs as the next larger of them.
-            None: a batch runs as it is.
+        graph_batches: Sequences of the steps it captures, ascending: a smaller batch runs as the next larger of them,
+            so a few sequences more may be slower. The batch a server is set up for is captured, too. None: a batch
+            runs as it is.
         product_depth_s: Seconds each input of a product adds, by arithmetic: a thread block reads its weights' inputs
-            in turn. 0 where it is hidden, or in the device's launch.
+            in turn. Measured at 1 and 4 rows with a cold cache, added at any number, not to experts. 0 where it is
+            hidden, or in the device's launch.
     """
 
     name: str
