@@ -29,14 +29,14 @@ def unmeasured(setup: ServingSetup, requests: Requests, accuracy: Accuracy, load
     if name not in accuracy.devices:
         found.append(f"no measured inference on {name}")
     elif covered is None:
-        found.append(f"no measured inference of {engine} on {name}")
+        found.append(f"no measured inference with {engine} on {name}")
     else:
         if numbers not in covered.precisions:
             found.append(
-                f"no measured {setup.numbers.name} of {engine} on {name}: {', '.join(sorted(covered.precisions))}"
+                f"no measured {setup.numbers.name} with {engine} on {name}: only {', '.join(sorted(covered.precisions))}"
             )
         if load not in covered.loads:
-            found.append(f"no measured {LOADS[load]} of {engine} on {name}")
+            found.append(f"no measured {LOADS[load]} with {engine} on {name}")
     if gpus > accuracy.most_gpus:
         found.append(f"more than {accuracy.most_gpus:,} GPUs")
     if requests.prompt + requests.output > accuracy.most_tokens:

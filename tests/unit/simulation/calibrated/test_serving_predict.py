@@ -117,7 +117,7 @@ def test_a_prediction_is_of_one_design() -> None:
         ("vllm", "h100-sxm", "bf16", predict_batch, ()),
         ("vllm", "h100-sxm", "int4", predict_batch, ("no measured int4",)),
         ("vllm", "h100-sxm", "fp8", predict_saturated, ("no measured saturated server",)),
-        ("vllm", "b200", "fp8", predict_batch, ("no measured inference of vllm on b200",)),
+        ("vllm", "b200", "fp8", predict_batch, ("no measured inference with vllm on b200",)),
     ],
 )
 def test_a_precision_or_load_no_row_of_its_group_has_is_said(  # type: ignore[no-untyped-def]
