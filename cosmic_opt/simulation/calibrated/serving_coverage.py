@@ -32,9 +32,8 @@ def unmeasured(setup: ServingSetup, requests: Requests, accuracy: Accuracy, load
         found.append(f"no measured inference with {engine} on {name}")
     else:
         if numbers not in covered.precisions:
-            found.append(
-                f"no measured {setup.numbers.name} with {engine} on {name}: only {', '.join(sorted(covered.precisions))}"
-            )
+            known = ", ".join(sorted(covered.precisions))
+            found.append(f"no measured {setup.numbers.name} with {engine} on {name}: only {known}")
         if load not in covered.loads:
             found.append(f"no measured {LOADS[load]} with {engine} on {name}")
     if gpus > accuracy.most_gpus:
