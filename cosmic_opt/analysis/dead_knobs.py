@@ -31,6 +31,7 @@ from cosmic_opt.ir.lower import lower
 from cosmic_opt.ir.model import Linear, LoweredModel
 from cosmic_opt.psa.domain import Value
 from cosmic_opt.search.bounding import NO_LIMIT
+from cosmic_opt.search.budget import Budget
 from cosmic_opt.search.frontier import Frontier
 from cosmic_opt.search.limits import step_limit
 from cosmic_opt.search.objective import objective_of
@@ -41,9 +42,14 @@ from cosmic_opt.simulation.analytical.layout import NO_TIME
 Codes = NDArray[np.int32]
 Keys = NDArray[np.object_]
 Verdicts = NDArray[np.bool_]
+Rows = NDArray[np.intp]
 
 SAMPLES = 64
 """Designs in which every other value of every knob is tried, to find a pair that shows the knob live."""
+TRIED = 1 << 12
+"""Changed designs scored between two looks at the clock, and whether one has shown the knob live."""
+MOST_TRIED = 1 << 16
+"""Changed designs scored of one knob: of a wide one with no effect, more would take seconds and show nothing."""
 REGION_LIMIT = 500_000
 """Spaces with more regions are not proved over: that would take longer than the search."""
 EXHAUSTIVE_LIMIT = 50_000
@@ -82,8 +88,10 @@ class EquivalentCount:
         return self.lower == self.value
 
 
-def dead_knobs(instance: BoundInstance, *, exhaustive_limit: int = EXHAUSTIVE_LIMIT) -> DeadKnobs:
-    """Return what each free knob can do to the objective.
+def dead_knobs(
+    instance: BoundInstance, *, budget: Budget | None = None, exhaustive_limit: int = EXHAUSTIVE_LIMIT
+) -> DeadKnobs:
+    """Return what each free knob can do to the objective; those not reached within the budget's time are undecided.
 
     Raises:
         SpecError: a rule on a simulated quantity that is not a limit on the step.
@@ -93,7 +101,7 @@ def dead_knobs(instance: BoundInstance, *, exhaustive_limit: int = EXHAUSTIVE_LI
     feasible = feasible_set(model)
     if feasible.size == 0:
         return DeadKnobs((), {}, (), ())
-    return _Examination(instance, model, feasible, exhaustive_limit).run()
+    return _Examination(instance, model, feasible, exhaustive_limit, budget or Budget()).run()
 
 
 def count_up_to_equivalence(instance: BoundInstance, counted: tuple[int, int]) -> EquivalentCount:
@@ -127,6 +135,7 @@ class _Examination:
     model: LoweredModel
     feasible: FeasibleSet
     exhaustive_limit: int
+    budget: Budget
     live: dict[str, Witness] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
@@ -193,31 +202,51 @@ class _Examination:
     # --- live and tied ----------------------------------------------------------------------------------------
 
     def _try_values(self, columns: list[int]) -> set[int]:
-        """Try every other value of each column in sampled designs; keep witnesses, return the columns that can move."""
+        """Try other values of each column in sampled designs; keep a witness, return the columns that can move."""
         designs = self.feasible.sample(SAMPLES, np.random.default_rng(0))
-        rows, moves = [], []
+        keys, counts = self._keys(designs)
+        moved = set()
         for column in columns:
-            for code in self.model.allowed[column]:
-                own = np.flatnonzero(designs[:, column] != code)
-                changed = designs[own].copy()
-                changed[:, column] = code
-                rows.append(changed)
-                moves.append(np.column_stack([np.full(len(own), column), own]))
-        if not rows:
-            return set()
-        changed, (column_of, own) = np.concatenate(rows), np.concatenate(moves).T
-        possible = check(self.model, changed)
-        changed, column_of, own = changed[possible], column_of[possible], own[possible]
-        (old, old_counts), (new, new_counts) = self._keys(designs), self._keys(changed)
-        differs = (old[own] != new) & old_counts[own] & new_counts
-        for row in np.flatnonzero(differs):
-            self.live.setdefault(self._name(column_of[row]), self._witness(designs[own[row]], changed[row]))
-        return set(column_of.tolist())
+            if self.budget.out_of_time():
+                break
+            own, changed = self._moves(designs, column)
+            if len(own):
+                moved.add(column)
+            for start in range(0, len(own), TRIED):
+                part = slice(start, start + TRIED)
+                row = self._first_shown(keys[own[part]], counts[own[part]], changed[part])
+                if row is not None:
+                    self.live[self._name(column)] = self._witness(designs[own[part][row]], changed[part][row])
+                if row is not None or self.budget.out_of_time():
+                    break
+        return moved
+
+    def _moves(self, designs: Codes, column: int) -> tuple[Rows, Codes]:
+        """Return feasible designs that differ from a given one in the column alone, after the rows of those.
+
+        All of them, or where they are more than MOST_TRIED about so many, evenly spaced.
+        """
+        codes = self.model.allowed[column]
+        own = np.tile(np.arange(len(designs)), len(codes))
+        changed = designs[own]
+        changed[:, column] = np.repeat(codes, len(designs))
+        possible = np.flatnonzero(changed[:, column] != designs[own, column])
+        possible = possible[check(self.model, changed[possible])]
+        possible = possible[:: 1 + len(possible) // MOST_TRIED]
+        return own[possible], changed[possible]
+
+    def _first_shown(self, keys: Keys, counts: Verdicts, changed: Codes) -> int | None:
+        """Return the first of the changed designs whose value is not the given one's, where both count."""
+        new, new_counts = self._keys(changed)
+        rows = np.flatnonzero((keys != new) & counts & new_counts)
+        return int(rows[0]) if len(rows) else None
 
     def _has_freedom(self, column: int) -> bool | None:
-        """Tell whether two feasible designs differ in the column alone; None when that is too large to count."""
+        """Tell whether two feasible designs differ in the column alone; None when it is not counted in time."""
         if self._is_determined(column):
             return False
+        if self.budget.out_of_time():
+            return None
         try:
             return count_projections(self.model, [column], self.feasible) < self.feasible.size
         except LimitError:
@@ -266,8 +295,10 @@ class _Examination:
         Raises:
             TooLargeError: neither is found within the limits.
         """
+        if self.budget.out_of_time():
+            raise TooLargeError
         try:
-            place = differing_place(self.frontier, columns)
+            place = differing_place(self.frontier, columns, self.budget)
         except (TooLargeError, LimitError):
             place = None
         else:
@@ -278,7 +309,7 @@ class _Examination:
             shown = np.flatnonzero((old != new) & old_counts & new_counts)
             if len(shown):
                 return self._witness(left[shown[0]], right[shown[0]])
-        if self.feasible.size > self.exhaustive_limit:
+        if self.feasible.size > self.exhaustive_limit or self.budget.out_of_time():
             raise TooLargeError
         return self._refute_by_scoring(columns)
 

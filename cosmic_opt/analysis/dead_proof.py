@@ -15,6 +15,7 @@ from numpy.typing import NDArray
 
 from cosmic_opt.ir.check import check
 from cosmic_opt.search.bounding import BLOCK
+from cosmic_opt.search.budget import Budget
 from cosmic_opt.search.frontier import Frontier
 from cosmic_opt.search.kernel import First, first_difference
 from cosmic_opt.search.kernel.agree import NOWHERE
@@ -44,11 +45,11 @@ class TooLargeError(Exception):
     """The proof would take longer than its stated limit."""
 
 
-def differing_place(frontier: Frontier, dead: Collection[int]) -> Place | None:
+def differing_place(frontier: Frontier, dead: Collection[int], budget: Budget) -> Place | None:
     """Return where designs that differ only in the columns `dead` differ in ticks or amount; None is a proof.
 
     Raises:
-        TooLargeError: more than VECTOR_LIMIT option vectors would be compared.
+        TooLargeError: more than VECTOR_LIMIT option vectors would be compared, or the budget's time is over.
     """
     space, options = frontier.space, frontier.options
     gone = set(dead)
@@ -67,7 +68,7 @@ def differing_place(frontier: Frontier, dead: Collection[int]) -> Place | None:
     compared |= bool(shared.any())
     if len(rows) * int(options.sizes[compared].sum()) > VECTOR_LIMIT:
         raise TooLargeError
-    return _first_place(frontier, rows, region_class, option_class, compared)
+    return _first_place(frontier, rows, region_class, option_class, compared, budget)
 
 
 def _kept(listed: DimensionOptions, gone: set[int], designs: int) -> list[int]:
@@ -82,7 +83,12 @@ def _classes(codes: Codes) -> IntArray:
 
 
 def _first_place(
-    frontier: Frontier, rows: IntArray, region_class: IntArray, option_class: IntArray, compared: NDArray[np.bool_]
+    frontier: Frontier,
+    rows: IntArray,
+    region_class: IntArray,
+    option_class: IntArray,
+    compared: NDArray[np.bool_],
+    budget: Budget,
 ) -> Place | None:
     dimensions, width = len(frontier.space.options), int(option_class.max(initial=0)) + 1
     first = First(
@@ -94,6 +100,8 @@ def _first_place(
     )
     found = np.zeros(5, dtype=np.int64)
     for start in range(0, len(rows), BLOCK):
+        if budget.out_of_time():
+            raise TooLargeError
         part = rows[start : start + BLOCK]
         if first_difference(
             frontier.simulator.tables,

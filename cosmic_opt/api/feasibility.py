@@ -26,6 +26,7 @@ if TYPE_CHECKING:
     from cosmic_opt.analysis.optimise import Optimum
     from cosmic_opt.analysis.relaxed_problem import Costs
     from cosmic_opt.reporting.design_source import DesignSource
+    from cosmic_opt.search.budget import Budget
 
 
 @dataclass(frozen=True)
@@ -88,8 +89,10 @@ class Feasibility(Changes):
             values = {columns[at].name: columns[at].values[code] for at, code in region.assignment.items()}
             yield values, region.size
 
-    def dead_knobs(self) -> DeadKnobs:
+    def dead_knobs(self, budget: Budget | None = None) -> DeadKnobs:
         """Return which free knobs cannot change the objective here (proved), which can (shown), which are undecided.
+
+        Those not reached within the budget's time are undecided.
 
         Raises:
             SpecError: a rule on a simulated quantity that is not a limit on the step.
@@ -97,7 +100,7 @@ class Feasibility(Changes):
         """
         from cosmic_opt.analysis.dead_knobs import dead_knobs
 
-        return dead_knobs(self.instance)
+        return dead_knobs(self.instance, budget=budget)
 
     def count_up_to_equivalence(self) -> EquivalentCount:
         """Return how many feasible designs differ in a knob that is not proved dead.

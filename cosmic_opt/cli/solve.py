@@ -85,7 +85,7 @@ def solve(
     if certificate is not None:
         _write_certificate(request.problem, outcome, certificate)
     proved = outcome.status is SolveStatus.OPTIMAL and around.complete
-    return _show(request, outcome, around, interrupted=budget.stopped.is_set() and not proved)
+    return _show(request, outcome, around, budget, interrupted=budget.stopped.is_set() and not proved)
 
 
 def add(app: typer.Typer) -> None:
@@ -187,7 +187,7 @@ def _search(request: Request, budget: Budget, search: Search, engine: EngineOf) 
     return outcome
 
 
-def _show(request: Request, outcome: Outcome, around: Around, *, interrupted: bool) -> int:
+def _show(request: Request, outcome: Outcome, around: Around, budget: Budget, *, interrupted: bool) -> int:
     """Print the answer and return the command's exit code."""
     from cosmic_opt.reporting.answers import answer_keys, answer_text
 
@@ -195,7 +195,8 @@ def _show(request: Request, outcome: Outcome, around: Around, *, interrupted: bo
     if interrupted and outcome.status is not SolveStatus.OPTIMAL:
         stop = "interrupted"
     score = _score(problem, outcome) if len(outcome.design) else None
-    knobs = None if outcome.engine == EVENTS else problem.dead_knobs()
+    skipped = outcome.engine == EVENTS or budget.out_of_time()
+    knobs = None if skipped else problem.dead_knobs(budget)
     conflict = first_conflict(problem.parameter_set) if outcome.status is SolveStatus.INFEASIBLE else ()
     keys = answer_keys(outcome, problem.instance, score, conflict, knobs, seed=request.seed, stop=stop)
     text = answer_text(request.title, outcome, problem.instance, score, knobs, seed=request.seed, stop=stop)

@@ -68,7 +68,7 @@ def answer_keys(
     seed: int,
     stop: str,
 ) -> dict[str, object]:
-    """Return the object of `solve --json`."""
+    """Return the object of `solve --json`; `knobs` are None where no time was left to look for them."""
     objective = outcome.objective
     value, bound = (None if number is None else objective.show(number) for number in (outcome.value, outcome.bound))
     grid = instance.parameter_set.grid_size
@@ -96,7 +96,7 @@ def answer_keys(
         "regions": outcome.regions,
         "seconds": outcome.seconds,
         "seed": seed,
-        **({} if knobs is None else dead_keys(knobs)),
+        **({} if outcome.engine == EVENTS else dead_keys(knobs)),
         "study": None if outcome.study is None else asdict(outcome.study),
     }
     if outcome.status is SolveStatus.INFEASIBLE:
@@ -139,9 +139,9 @@ def answer_text(
     launch = launch_options(instance, outcome.design)
     if launch:
         parts.insert(2, launch_text(launch))
-    if knobs is not None and (knobs.dead or knobs.undecided):
+    if outcome.engine != EVENTS:
         parts.append(dead_text(knobs))
-    return "\n\n".join(parts)
+    return "\n\n".join(filter(None, parts))
 
 
 def _proof(outcome: Outcome, stop: str) -> str:

@@ -12,16 +12,26 @@ if TYPE_CHECKING:  # loads the simulator, and with it numba
 WITHOUT_EFFECT = "without effect on the objective wherever the rules leave a choice"
 
 
-def dead_keys(knobs: DeadKnobs) -> dict[str, object]:
-    """Return `inert`, the knobs proved without effect, and `undecided`, those of which nothing is proved."""
+NOT_LOOKED_FOR = "knobs without effect were not looked for: no time was left"
+
+
+def dead_keys(knobs: DeadKnobs | None) -> dict[str, object]:
+    """Return `inert`, the knobs proved without effect, and `undecided`, those of which nothing is proved.
+
+    Both are null where no time was left to look for them.
+    """
+    if knobs is None:
+        return {"inert": None, "undecided": None}
     return {"inert": list(knobs.dead), "undecided": list(knobs.undecided)}
 
 
-def dead_text(knobs: DeadKnobs) -> str:
-    """Return a line for each of the two kinds that has a member; "" when neither has.
+def dead_text(knobs: DeadKnobs | None) -> str:
+    """Return a line for each of the two kinds that has a member; "" when neither has; None: that no time was left.
 
     What has no effect on the objective may still decide what is feasible: offloading makes room in memory.
     """
+    if knobs is None:
+        return NOT_LOOKED_FOR
     lines = []
     if knobs.dead:
         lines.append(f"free, but {WITHOUT_EFFECT}: {compress(knobs.dead)}")

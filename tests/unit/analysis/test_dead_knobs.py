@@ -6,19 +6,23 @@ import pytest
 from hypothesis import HealthCheck, assume, given, settings
 from hypothesis import strategies as st
 
-from cosmic_opt.analysis.dead_knobs import DeadKnobs, count_up_to_equivalence, dead_knobs
+from cosmic_opt.analysis.dead_knobs import MOST_TRIED, TRIED, DeadKnobs, count_up_to_equivalence, dead_knobs
 from cosmic_opt.analysis.projection import count_projections
 from cosmic_opt.api import Problem
 from cosmic_opt.feasibility.feasible_set import feasible_set
 from cosmic_opt.ir.lower import lower
 from cosmic_opt.psa.domain import Value
 from cosmic_opt.psa.family import family_of
+from cosmic_opt.psa.parameter_set import DesignBatch
+from cosmic_opt.search.budget import Budget
+from cosmic_opt.search.score import Scorer, Scores
 from cosmic_opt.simulation.analytical.layout import NO_TIME
 from tests.strategies import FOCUSES, Source, brute_force, sources
 from tests.unit.search.spaces import SPACES, scorer_of
 
 SYSTEM1 = Problem.load("cosmic/gpt3-13b-system1")
 GPT3 = Problem.load("cosmic/gpt3-175b-system2")
+WIDE = Problem.load("llama3-70b/h100-8-serving").set(npus=10_000)
 Point = tuple[Value, ...]
 
 
@@ -174,6 +178,43 @@ def test_knobs_that_a_rule_ties_together_are_dead_together_only_when_nothing_rea
     knobs = dead_knobs(tied.instance)
     assert knobs.dead == ("scheduling_policy",)
     assert "chunks" in knobs.tied
+
+
+@pytest.fixture
+def scored_at_once(monkeypatch: pytest.MonkeyPatch) -> list[int]:
+    """How many designs each call of the scorer was given."""
+    asked: list[int] = []
+    score = Scorer.score
+
+    def counted(self: Scorer, batch: DesignBatch, *, strict: bool = True) -> Scores:
+        asked.append(len(batch))
+        return score(self, batch, strict=strict)
+
+    monkeypatch.setattr(Scorer, "score", counted)
+    return asked
+
+
+def test_a_knob_with_thousands_of_values_is_shown_live_by_one_pair(scored_at_once: list[int]) -> None:
+    knobs = dead_knobs(WIDE.instance)
+    assert {"dp", "tp", "batch"} <= set(knobs.live)
+    assert max(scored_at_once) <= TRIED
+    assert len(scored_at_once) <= 1 + 2 * len(knobs.live)  # not the 200,000 designs that differ from another in dp
+
+
+def test_a_wide_knob_without_effect_is_not_tried_at_every_value(scored_at_once: list[int]) -> None:
+    knobs = dead_knobs(WIDE.objective("first_token_time").instance)
+    assert "dp" in knobs.undecided
+    assert sum(scored_at_once) <= 2 * MOST_TRIED
+
+
+def test_without_time_only_what_nothing_reads_is_called_dead_and_the_rest_is_undecided() -> None:
+    spent = Budget(seconds=0.0)
+    knobs = dead_knobs(GPT3.instance, budget=spent)
+    assert not knobs.live
+    assert set(knobs.dead) <= {"scheduling_policy"}
+    assert {"topology[0]", "chunks"} <= set(knobs.undecided)
+    assert dead_knobs(SYSTEM1.instance, budget=spent).undecided
+    assert dead_knobs(SYSTEM1.instance, budget=Budget(seconds=3600.0)) == dead_knobs(SYSTEM1.instance)
 
 
 @pytest.mark.parametrize("focus", FOCUSES)

@@ -10,7 +10,9 @@ from typing import Any
 
 import pytest
 
+from cosmic_opt.api import Problem
 from cosmic_opt.cli import solve as command
+from cosmic_opt.search.score import simulator_of
 from tests.unit.cli.running import run
 
 LLAMA = "llama3-405b/h100-16k"
@@ -22,9 +24,6 @@ def answer() -> dict[str, Any]:
 
 
 def test_the_optimum_is_the_best_of_every_design(answer: dict[str, Any]) -> None:
-    from cosmic_opt.api import Problem
-    from cosmic_opt.search.score import simulator_of
-
     problem = Problem.load(LLAMA)
     batches = list(problem.enumerate())
     simulator = simulator_of(problem.instance)
@@ -115,6 +114,14 @@ def test_knobs_without_effect_are_named() -> None:
         "free, but without effect on the objective wherever the rules leave a choice: scheduling_policy, multidim"
         in text
     )
+
+
+def test_a_spent_time_limit_leaves_no_search_for_knobs_without_effect(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(Problem, "dead_knobs", lambda *_: pytest.fail("looked for"))
+    wide = ("solve", "llama3-70b/h100-8-serving", "--set", "npus=10000", "--time-limit", "50 ms", "--quiet")
+    done = run(*wide, "--json")
+    assert (done.keys["stop"], done.keys["inert"], done.keys["undecided"]) == ("time limit", None, None)
+    assert "knobs without effect were not looked for: no time was left" in run(*wide).out
 
 
 @pytest.mark.parametrize(

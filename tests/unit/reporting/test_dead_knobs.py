@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from cosmic_opt.analysis.dead_knobs import DeadKnobs
-from cosmic_opt.reporting.dead_knobs import dead_text
+from cosmic_opt.reporting.dead_knobs import dead_keys, dead_text
 
 
 def test_a_knob_without_effect_is_so_on_the_objective_where_the_rules_leave_a_choice() -> None:
@@ -16,3 +16,8 @@ def test_a_knob_without_effect_is_so_on_the_objective_where_the_rules_leave_a_ch
 
 def test_nothing_is_said_where_every_knob_matters() -> None:
     assert dead_text(DeadKnobs(dead=(), undecided=(), live={}, tied=())) == ""
+
+
+def test_knobs_that_no_time_was_left_for_are_not_called_live() -> None:
+    assert dead_text(None) == "knobs without effect were not looked for: no time was left"
+    assert dead_keys(None) == {"inert": None, "undecided": None}
