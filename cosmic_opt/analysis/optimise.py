@@ -13,6 +13,7 @@ from fractions import Fraction
 import numpy as np
 
 from cosmic_opt.analysis.simulated_table import (
+    OutOfTimeError,
     SimulatedTable,
     choices_of,
     is_rate,
@@ -39,6 +40,7 @@ from cosmic_opt.psa.parameter_set import DesignBatch
 from cosmic_opt.psa.parse import error_at, parse_rule
 from cosmic_opt.psa.quantity import SimulatedQuantity
 from cosmic_opt.psa.term import LOGIC, RELATIONS, Apply, Simulated, Term
+from cosmic_opt.search.budget import Budget
 from cosmic_opt.solvers.base import (
     Codes,
     Limits,
@@ -61,15 +63,16 @@ class Optimum:
     """The best design of an expression. `value` and `bound` are in base units of `unit`.
 
     They are whole numbers, except of a rate (throughput: samples per second): fractions. No feasible design has a value
-    better than `bound`, which is None when none exists; `value` is None when none was found. `design` has one row, or
-    none when nothing was found. `start` is the value of the design that the solver began with, and `table_rows` the
-    size of the table that stood for the simulator.
+    better than `bound`, which is None when none exists, or when the time was over before a solver could be asked;
+    `value` is None when none was found. `design` has one row, or none when nothing was found. `start` is the value of
+    the design that the solver began with, and `table_rows` the size of the table that stood for the simulator.
     """
 
     expression: str
     maximise: bool
     unit: Unit
-    solver: str
+    solver: str | None
+    """Which one was asked; None where the time was over before."""
     status: SolveStatus
     stop: StopReason
     design: DesignBatch
@@ -109,8 +112,8 @@ def optimise(
 
     Without `solver` the size of the problem chooses it. It begins with the best of a sample (drawn with `seed`), the
     instance's own design and the `start` designs (a value per column, base units); `cold`, with the latter alone. Those
-    that break a rule or are not free here are passed over. The limit covers the solver's run, not the lowering, tables
-    and start before it.
+    that break a rule or are not free here are passed over. The limit covers all of this; where it ends before what is
+    simulated is a table, the status is UNKNOWN, without a bound.
 
     Raises:
         SpecError: the expression is no number, or the same everywhere, or calculates with a simulated quantity; a start
@@ -119,14 +122,19 @@ def optimise(
     """
     where = Where("--maximise" if maximise else "--minimise")
     backend = None if solver is None else load_solver(solver)
+    budget = Budget(seconds=time_limit_s)
     instance, term = _bind_expression(spec, edits, expression, where)
-    question = _pose(instance, term, expression, where, maximise=maximise)
+    try:
+        question = _pose(instance, term, expression, where, budget, maximise=maximise)
+    except OutOfTimeError:
+        return _unanswered(instance, term, expression, maximise=maximise)
     chosen = backend or load_solver(choose_solver(question.model, question.objective))
     given, passed_over = _given(spec, edits, question, tuple(start))
     first, first_value = question.best_of(given if cold else question.candidates(given, seed))
-    result, tied, proved_by_start = _solved(question, chosen, first, Limits(seconds=time_limit_s))
+    limits = Limits(seconds=time_limit_s, started=budget.started)
+    result, tied, proved_by_start = _solved(question, chosen, first, limits)
     return Optimum(
-        term.name if isinstance(term, Simulated) else expression,
+        _shown_name(term, expression),
         maximise,
         term.unit,
         chosen.name,
@@ -141,6 +149,17 @@ def optimise(
         proved_by_start=proved_by_start,
         passed_over=passed_over,
     )
+
+
+def _shown_name(term: Term, expression: str) -> str:
+    return term.name if isinstance(term, Simulated) else expression
+
+
+def _unanswered(instance: BoundInstance, term: Term, expression: str, *, maximise: bool) -> Optimum:
+    """Return that the time was over before what is simulated was a table, so that no solver was asked."""
+    none = instance.parameter_set.batch(codes_of(instance.parameter_set, ()))
+    name, unit = _shown_name(term, expression), term.unit
+    return Optimum(name, maximise, unit, None, SolveStatus.UNKNOWN, StopReason.TIME, none, value=None, bound=None)
 
 
 def _solved(question: _Question, solver: Solver, start: Codes | None, limits: Limits) -> tuple[SolveResult, Tied, bool]:
@@ -249,10 +268,13 @@ class _Question:
             raise EngineDisagreement(f"the table says otherwise than the simulator of {next(design.points())}: {times}")
 
 
-def _pose(instance: BoundInstance, term: Term, expression: str, where: Where, *, maximise: bool) -> _Question:
+def _pose(
+    instance: BoundInstance, term: Term, expression: str, where: Where, budget: Budget, *, maximise: bool
+) -> _Question:
     """Return the question to a solver.
 
     Raises:
+        OutOfTimeError: the time was over before the table was full.
         SpecError: what is simulated is the same for every design.
         LimitError: a table too large.
     """
@@ -263,7 +285,7 @@ def _pose(instance: BoundInstance, term: Term, expression: str, where: Where, *,
         return _Question(instance, structural, structural, LinearObjective((), (), maximise))
     if simulated is None and not simulated_rules(instance):
         return _Question(instance, structural, *lower_objective(parameter_set, structural, term, maximise=maximise))
-    table = simulated_table(instance, structural, None if simulated is None else simulated.name)
+    table = simulated_table(instance, structural, None if simulated is None else simulated.name, budget)
     if simulated is None:
         lowered = lower_objective(parameter_set, table.allow(structural), term, maximise=maximise)
         return _Question(instance, structural, *lowered, table)

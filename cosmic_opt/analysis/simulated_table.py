@@ -24,6 +24,7 @@ from cosmic_opt.ir.passes.propagate import propagate
 from cosmic_opt.psa.evaluate import evaluate
 from cosmic_opt.psa.parameter_set import Constraint, DesignBatch, ParameterSet
 from cosmic_opt.psa.term import RELATIONS, SAFE, Apply, ColumnTerm, Constant, Simulated, Term, simulated_names
+from cosmic_opt.search.budget import Budget
 from cosmic_opt.search.objective import is_inference, samples_of
 from cosmic_opt.search.score import kernel_columns, simulator_of
 from cosmic_opt.simulation.analytical.layout import NO_TIME
@@ -36,6 +37,8 @@ Times = Mapping[str, IntArray]
 
 SIMULATED_ROWS = 1_000_000
 """More combinations than this are not simulated: a second or two, and a quarter of a gigabyte."""
+BLOCK = 1 << 14
+"""Combinations simulated between two looks at the clock: a third of a second at most."""
 LONGEST = (0, SAFE - 1)
 """The range of a time: 46 days at most, within 62 bits."""
 SHOWN = 4
@@ -83,10 +86,17 @@ class SimulatedTable:
         return propagate(wider), at, tuple(ticks.tolist())
 
 
-def simulated_table(instance: BoundInstance, model: LoweredModel, objective: str | None) -> SimulatedTable:
+class OutOfTimeError(Exception):
+    """The time was over before every combination was simulated."""
+
+
+def simulated_table(
+    instance: BoundInstance, model: LoweredModel, objective: str | None, budget: Budget | None = None
+) -> SimulatedTable:
     """Return the table of a problem; `model` is its lowered, structural part, `objective` a simulated quantity or None.
 
     Raises:
+        OutOfTimeError: the budget's time was over before the table was full.
         LimitError: more than a million combinations, or the rules entangle too many parameters to list them.
     """
     rules = simulated_rules(instance)
@@ -94,11 +104,23 @@ def simulated_table(instance: BoundInstance, model: LoweredModel, objective: str
     where = rules[0].where if rules else Where()
     texts = "; ".join(rule.text for rule in rules)
     origin = Origin(", ".join(rule.name for rule in rules) or str(objective), texts, where)
-    columns = deciding_columns(instance, model, names)
+    budget = budget or Budget()
+    columns = deciding_columns(instance, model, names, budget)
     designs = instance.parameter_set.batch(_representatives(model, columns))
-    times = simulate(instance, names, designs)
+    times = _simulated_in_time(instance, names, designs, budget)
     keep = obeyed(rules, designs, times)
     return SimulatedTable(columns, designs.codes[keep], {name: own[keep] for name, own in times.items()}, origin)
+
+
+def _simulated_in_time(instance: BoundInstance, names: Collection[str], designs: DesignBatch, budget: Budget) -> Times:
+    """Return the times of the designs; OutOfTimeError when the time is over before the last block."""
+    blocks = []
+    for start in range(0, max(1, len(designs)), BLOCK):
+        if budget.out_of_time():
+            raise OutOfTimeError
+        rows = designs.codes[start : start + BLOCK]
+        blocks.append(simulate(instance, names, designs.parameter_set.batch(rows)))
+    return {name: np.concatenate([block[name] for block in blocks]) for name in names}
 
 
 def simulated_rules(instance: BoundInstance) -> list[Constraint]:
@@ -173,12 +195,20 @@ def _compared(left: Term, right: Term, work: int) -> tuple[Term, Term]:
     return Apply("*", (left, in_ticks(right, work))), Constant(work)
 
 
-def deciding_columns(instance: BoundInstance, model: LoweredModel, names: Collection[str]) -> tuple[int, ...]:
-    """Return the open columns that may change one of the quantities, and those that a rule on them reads besides."""
+def deciding_columns(
+    instance: BoundInstance, model: LoweredModel, names: Collection[str], budget: Budget
+) -> tuple[int, ...]:
+    """Return the open columns that may change one of the quantities, and those that a rule on them reads besides.
+
+    Raises:
+        OutOfTimeError: the time was over before each was examined.
+    """
     columns = [column.name for column in instance.parameter_set.columns]
     dead = set(columns)
     for name in _one_of_each(instance, names):
-        dead.intersection_update(dead_knobs(_without_rules(instance, name)).dead)
+        dead.intersection_update(dead_knobs(_without_rules(instance, name), budget=budget).dead)
+        if budget.out_of_time():
+            raise OutOfTimeError
     dead = dead.difference(*(rule.term.columns for rule in simulated_rules(instance)))
     return tuple(c for c in range(model.designs) if len(model.allowed[c]) > 1 and columns[c] not in dead)
 

@@ -46,8 +46,10 @@ def optimum_keys(optimum: Optimum, conflict: Sequence[Constraint], seconds: floa
 
 def optimum_text(title: str, optimum: Optimum, conflict: Sequence[Constraint], seconds: float) -> str:
     """Return the answer for a person."""
-    by = "its start, no solver needed," if optimum.proved_by_start else optimum.solver
-    head = f"{title}\n{_sense(optimum)} {optimum.expression}: {_proof(optimum)}\nby {by} in {seconds:.3g} s"
+    by = "by its start, no solver needed," if optimum.proved_by_start else f"by {optimum.solver}"
+    if optimum.solver is None:
+        by = "before what is simulated was a table that a solver could be given,"
+    head = f"{title}\n{_sense(optimum)} {optimum.expression}: {_proof(optimum)}\n{by} in {seconds:.3g} s"
     if optimum.table_rows is not None:
         head += f", with what is simulated as a table of {optimum.table_rows:,} rows"
     if optimum.status is SolveStatus.OPTIMAL and not optimum.least_code:
@@ -68,7 +70,8 @@ def _sense(optimum: Optimum) -> str:
 def _proof(optimum: Optimum) -> str:
     if optimum.status is SolveStatus.INFEASIBLE:
         return "no feasible design, proved"
-    assert optimum.bound is not None, "what is not infeasible has a bound"
+    if optimum.bound is None:
+        return f"no design found yet: {optimum.stop.value}"
     bound = _value_text(optimum, optimum.bound)
     if optimum.value is None or optimum.gap is None:
         return f"no design found yet: {optimum.stop.value}, bound {bound}"

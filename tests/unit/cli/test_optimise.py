@@ -215,6 +215,17 @@ def test_a_tie_that_the_time_limit_leaves_open_is_said() -> None:
     assert "less code" not in run(*arguments).out
 
 
+def test_a_time_limit_that_ends_before_the_simulator_is_a_table_leaves_no_answer() -> None:
+    short = ("optimise", "llama3-8b/h100-8", "--minimise", "step_time", "--time-limit", "1 us", "--quiet")
+    done = run(*short, "--json")
+    assert (done.code, done.keys["status"], done.keys["stop"]) == (4, "unknown", "time limit")
+    assert done.keys["design"] == {}
+    assert {done.keys[key] for key in ("bound", "gap", "solver", "table_rows", "start")} == {None}
+    text = run(*short).out
+    assert "minimise step_time: no design found yet: time limit\n" in text
+    assert "before what is simulated was a table that a solver could be given, in " in text
+
+
 def test_one_condition_counted_is_a_number() -> None:
     hint = run("optimise", SYSTEM2, "--minimise", "topology[0]").err
     assert "count(topology[0] == ring)" in hint
