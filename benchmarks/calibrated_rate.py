@@ -5,10 +5,10 @@ python benchmarks/calibrated_rate.py [designs]
 
 from __future__ import annotations
 
-import sys
 import time
 
 import numpy as np
+from arguments import number_given
 
 from cosmic_opt.api import Problem
 from cosmic_opt.catalog.hardware import load_device
@@ -75,5 +75,5 @@ def instance_rate(count: int) -> None:
 
 
 if __name__ == "__main__":
-    instance_rate(int(sys.argv[1]) if len(sys.argv) > 1 else 200_000)
-    main(int(sys.argv[1]) if len(sys.argv) > 1 else 200_000)
+    instance_rate(number_given(__doc__, 200_000))
+    main(number_given(__doc__, 200_000))

@@ -16,6 +16,8 @@ import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
+from arguments import number_given
+
 from cosmic_opt.api import Problem
 from cosmic_opt.psa.parameter_set import Codes
 from cosmic_opt.solvers.base import Limits
@@ -84,4 +86,4 @@ def main(designs: int) -> None:
 
 
 if __name__ == "__main__":
-    main(int(sys.argv[1]) if len(sys.argv) > 1 else 5_000_000)
+    main(number_given(__doc__, 5_000_000))

@@ -7,11 +7,11 @@ from __future__ import annotations
 
 import json
 import math
-import sys
 from collections import defaultdict
 from pathlib import Path
 
 import numpy as np
+from arguments import path_given
 
 from cosmic_opt.analysis.validation import validate
 from cosmic_opt.analysis.validation.inference_rows import read_row
@@ -71,4 +71,4 @@ def _rounded_up(share: float) -> float:
 
 
 if __name__ == "__main__":
-    main(Path(sys.argv[1]))
+    main(path_given(__doc__))

@@ -6,12 +6,12 @@ python benchmarks/parts_accuracy.py benchmarks/data > instances/_accuracy/parts.
 from __future__ import annotations
 
 import json
-import sys
 from collections import defaultdict
 from pathlib import Path
 from typing import Any
 
 import numpy as np
+from arguments import path_given
 
 from cosmic_opt.analysis.validation import validate
 from cosmic_opt.analysis.validation.confidence import SIZES
@@ -66,4 +66,4 @@ def _fields(p90: float | None, sizes: dict[str, list[Any]]) -> list[str]:
 
 
 if __name__ == "__main__":
-    main(Path(sys.argv[1]))
+    main(path_given(__doc__))

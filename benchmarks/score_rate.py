@@ -10,12 +10,12 @@ draw unconstrained networks of 64 to 65,536 NPUs, which should cost the same.
 from __future__ import annotations
 
 import itertools
-import sys
 import time
 from collections.abc import Callable
 from math import prod
 
 import numpy as np
+from arguments import number_given
 
 from cosmic_opt.api import Problem
 from cosmic_opt.search.objective import objective_of
@@ -134,4 +134,4 @@ def main(rows: int) -> None:
 
 
 if __name__ == "__main__":
-    main(int(sys.argv[1]) if len(sys.argv) > 1 else 1_000_000)
+    main(number_given(__doc__, 1_000_000))

@@ -6,11 +6,11 @@ python benchmarks/training_accuracy.py ROWS.json > instances/_accuracy/training.
 from __future__ import annotations
 
 import json
-import sys
 from collections import defaultdict
 from pathlib import Path
 
 import numpy as np
+from arguments import path_given
 
 from cosmic_opt.analysis.validation import validate
 from cosmic_opt.analysis.validation.report import CALIBRATION_FOLDS
@@ -63,4 +63,4 @@ def main(path: Path) -> None:
 
 
 if __name__ == "__main__":
-    main(Path(sys.argv[1]))
+    main(path_given(__doc__))

@@ -6,7 +6,6 @@ python benchmarks/training_regret.py ROWS.json
 from __future__ import annotations
 
 import json
-import sys
 from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
@@ -14,6 +13,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+from arguments import path_given
 
 from cosmic_opt.analysis.validation import validate
 from cosmic_opt.analysis.validation.regret import LEAST_CHOICES, regrets
@@ -139,4 +139,4 @@ def main(path: Path) -> None:
 
 
 if __name__ == "__main__":
-    main(Path(sys.argv[1]))
+    main(path_given(__doc__))
