@@ -65,9 +65,7 @@ def front_text(title: str, front: ParetoFront) -> str:
     """Return the front on one screen, fastest first; a long one shows evenly spaced points and both ends."""
     count = len(front.designs)
     if count == 0:
-        return (
-            f"{title}\nno feasible design{', proved' if front.stop is Stop.PROVED else f' found: {front.stop.value}'}"
-        )
+        return f"{title}\n{_why_none(front)}"
     shown = range(count) if count <= SHOWN else sorted({round(i * (count - 1) / (SHOWN - 1)) for i in range(SHOWN)})
     rows = [
         (
@@ -96,6 +94,21 @@ def front_text(title: str, front: ParetoFront) -> str:
     )
     more = f"; {exact(count - len(rows))} points between these are left out, --json has every point"
     return f"{head}\n\n{body}\n\n{note}{more if len(rows) < count else ''}"
+
+
+def _why_none(front: ParetoFront) -> str:
+    """Return what is known of a front without points: a limit that came before any look says nothing of designs."""
+    if front.stop is Stop.PROVED:
+        return "no feasible design, proved"
+    if front.designs_scored:
+        looked = f"no feasible design among the {exact(front.designs_scored)} scored"
+    elif front.designs_scored == 0:
+        looked = "no design was scored"
+    elif front.regions_closed:
+        looked = f"no feasible design in the {exact(front.regions_closed)} regions closed"
+    else:
+        looked = "no region was closed"
+    return f"{looked} before the limit: {front.stop.value}"
 
 
 def _amount(front: ParetoFront, row: int, at: int) -> tuple[str, str]:

@@ -101,7 +101,7 @@ def test_a_front_of_three_objectives_has_all_three_at_every_point() -> None:
 def test_a_front_cut_short_says_so() -> None:
     done = run("pareto", NAME, "--time-limit", "1 us", "--json")
     assert (done.code, done.keys["status"], done.keys["points"]) == (4, "unknown", [])
-    assert "no feasible design found: time limit" in run("pareto", NAME, "--time-limit", "1 us").out
+    assert "no region was closed before the limit: time limit" in run("pareto", NAME, "--time-limit", "1 us").out
     assert run("pareto", NAME, "--require", "tp == 3").code == 3
 
 
