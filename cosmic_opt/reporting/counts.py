@@ -94,7 +94,7 @@ def _headline(title: str, result: CountResult) -> str:
 def why_empty(conflict: Sequence[Constraint]) -> str:
     """Return which rules exclude every design together, and what to do."""
     if not conflict:
-        return "  no rule excludes it: a domain is empty"
+        return "  no rule excludes it: a domain is empty, or no design can run (simulate --design says why)"
     together = "this rule excludes every design:" if len(conflict) == 1 else "these rules exclude each other:"
     declared = [rule.name for rule in conflict if rule.where.file != "--require"]
     drop = f"--without {declared[0]}" if declared else "leave out a --require"

@@ -62,6 +62,8 @@ def every_front(
     for chunk in chunks:
         scored += len(chunk.codes)
         own = chunk.codes[chunk.allowed]
+        if not len(own):
+            continue
         allowed += len(own)
         steps = chunk.values[chunk.allowed].astype(np.int64)
         both = np.concatenate([points, np.column_stack([steps, amounts_of(own)])])

@@ -94,10 +94,33 @@ def test_a_front_that_a_time_limit_ended_is_not_called_proved() -> None:
     assert done.code == 4
     assert (done.keys["status"], done.keys["stop"], done.keys["points"]) == ("unknown", "time limit", [])
     assert done.keys["designs_scored"] == 0
-    assert "no feasible design found: time limit" in run(*over).out
+    assert "no design was scored before the limit: time limit" in run(*over).out
     lasting = run("pareto", NAME, "--time-limit", "1 h", "--quiet")
     assert lasting.code == 0
     assert "328 feasible designs, proved: every design scored" in lasting.out
+
+
+def test_a_front_that_no_design_reaches_is_proved_empty() -> None:
+    """A block without one allowed design has no amounts to look at."""
+    fast = run("pareto", NAME, "--require", "throughput >= 1000000000", "--json", "--quiet")
+    assert (fast.code, fast.keys["status"], fast.keys["points"]) == (3, "infeasible", [])
+    idle = ("llama3-405b/h200-8-serving", "--without", "fits", "--fix", "tp=1", "--fix", "pp=1", "--quiet")
+    held = run("pareto", *idle)  # no replica of one NPU holds the weights
+    assert held.code == 3
+    assert "no feasible design, proved" in held.out
+    assert "no rule excludes it: a domain is empty, or no design can run" in held.out
+
+
+def test_a_design_that_admits_no_sequence_is_never_the_answer() -> None:
+    loose = ("llama3-405b/h200-8-serving", "--without", "fits", "--quiet", "--json")
+    keys = run("solve", *loose, "--top", "10000").keys
+    assert keys["feasible_designs"] == 576
+    assert len(keys["top"]) == 288  # the other half has no time and no rate
+    best = run("solve", "llama3-405b/h200-8-serving", "--quiet", "--json").keys
+    assert keys["objective"] == best["objective"]
+    refused = run("solve", "llama3-405b/h200-8-serving", "--without", "fits", "--fix", "tp=1", "--fix", "pp=1")
+    assert refused.code == 3
+    assert "no sequence fits beside the weights" in refused.err
 
 
 def test_compare_puts_two_servers_side_by_side(tmp_path: Path) -> None:
