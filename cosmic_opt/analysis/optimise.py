@@ -41,6 +41,9 @@ from cosmic_opt.psa.parse import error_at, parse_rule
 from cosmic_opt.psa.quantity import SimulatedQuantity
 from cosmic_opt.psa.term import LOGIC, RELATIONS, Apply, Simulated, Term
 from cosmic_opt.search.budget import Budget
+from cosmic_opt.search.objective import is_inference
+from cosmic_opt.search.score import kernel_columns, simulator_of
+from cosmic_opt.simulation.calibrated.serving_simulator import ServingSimulator
 from cosmic_opt.solvers.base import (
     Codes,
     Limits,
@@ -86,6 +89,8 @@ class Optimum:
     """Whether the start has the best value of each column, so that no solver was asked for a better one."""
     passed_over: tuple[str, ...] = ()
     """Why given designs were not begun with."""
+    admits_nothing: bool = False
+    """Whether the design, of a served model, holds no sequence at all: it cannot run, though no rule forbids it."""
 
     @property
     def gap(self) -> float | None:
@@ -133,26 +138,30 @@ def optimise(
     first, first_value = question.best_of(given if cold else question.candidates(given, seed))
     limits = Limits(seconds=time_limit_s, started=budget.started)
     result, tied, proved_by_start = _solved(question, chosen, first, limits)
+    design = question.rechecked(result, tied.design, chosen.name)
     return Optimum(
-        _shown_name(term, expression),
-        maximise,
-        term.unit,
-        chosen.name,
-        result.status,
-        result.stop,
-        question.rechecked(result, tied.design, chosen.name),
-        question.shown(result.value),
-        question.shown(result.bound),
-        question.shown(first_value),
-        None if question.table is None else len(question.table),
+        *(_shown_name(term, expression), maximise, term.unit, chosen.name, result.status, result.stop, design),
+        value=question.shown(result.value),
+        bound=question.shown(result.bound),
+        start=question.shown(first_value),
+        table_rows=None if question.table is None else len(question.table),
         least_code=tied.least,
         proved_by_start=proved_by_start,
         passed_over=passed_over,
+        admits_nothing=_admits_nothing(question, design),
     )
 
 
 def _shown_name(term: Term, expression: str) -> str:
     return term.name if isinstance(term, Simulated) else expression
+
+
+def _admits_nothing(question: _Question, design: DesignBatch) -> bool:
+    """Tell whether a design of a served model holds no sequence; each of a table was simulated, and holds one."""
+    if not len(design) or question.table is not None or not is_inference(design.parameter_set):
+        return False
+    simulator = simulator_of(question.instance)
+    return isinstance(simulator, ServingSimulator) and bool(simulator.server(kernel_columns(design)).sequences[0] < 1)
 
 
 def _unanswered(instance: BoundInstance, term: Term, expression: str, *, maximise: bool) -> Optimum:

@@ -178,7 +178,8 @@ class Feasibility(Changes):
         `expression` is written as in a rule: "network_cost", "memory_capacity - memory_per_npu", "step_time". `solver`
         is exhaustive, cp_sat or milp; by default the size of the problem chooses. It begins with the best of the
         `start` designs and of a sample drawn with `seed`. Where the objective or a rule is on the step, the step is
-        tabulated over the free parameters that decide it.
+        tabulated over the free parameters that decide it; where the time limit ends before the table is full, the
+        status is UNKNOWN.
 
         Raises:
             SpecError: no number, the same for every design, or arithmetic with a simulated quantity.

@@ -35,6 +35,7 @@ def optimum_keys(optimum: Optimum, conflict: Sequence[Constraint], seconds: floa
         "proved_by_start": optimum.proved_by_start,
         "least_code": optimum.least_code,
         "table_rows": optimum.table_rows,
+        "admits_nothing": optimum.admits_nothing,
         "design": next(designs_keys(optimum.design), {}),
         "solver": optimum.solver,
         "seconds": seconds,
@@ -54,6 +55,8 @@ def optimum_text(title: str, optimum: Optimum, conflict: Sequence[Constraint], s
         head += f", with what is simulated as a table of {optimum.table_rows:,} rows"
     if optimum.status is SolveStatus.OPTIMAL and not optimum.least_code:
         head += "\nan equally good design may have less code: time limit"
+    if optimum.admits_nothing:
+        head += "\nit cannot run: no sequence fits beside the weights, and no rule asks for one"
     if optimum.status is SolveStatus.INFEASIBLE:
         return f"{head}\n\n{why_empty(conflict)}"
     return f"{head}\n\n{design_text(optimum.design)}" if len(optimum.design) else head

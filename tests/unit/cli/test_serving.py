@@ -123,6 +123,15 @@ def test_a_design_that_admits_no_sequence_is_never_the_answer() -> None:
     assert "no sequence fits beside the weights" in refused.err
 
 
+def test_an_optimum_that_admits_no_sequence_says_so() -> None:
+    least = ("optimise", "llama3-405b/h200-8-serving", "--minimise", "dp * tp * pp")
+    over = run(*least, "--without", "fits", "--json").keys
+    assert (over["objective"]["value"], over["admits_nothing"]) == (1, True)
+    assert "it cannot run: no sequence fits beside the weights" in run(*least, "--without", "fits").out
+    assert run(*least, "--json").keys["admits_nothing"] is False
+    assert "cannot run" not in run(*least).out
+
+
 def test_compare_puts_two_servers_side_by_side(tmp_path: Path) -> None:
     file = tmp_path / "other.json"
     file.write_text(json.dumps({"dp": 1, "tp": 8, "batch": 128}), encoding="utf-8")
