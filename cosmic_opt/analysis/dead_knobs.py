@@ -8,7 +8,7 @@ dp * tp * pp * sp == npus) has none, and is never called dead. Nothing is claime
 
 - *live* is shown by two feasible designs, scored;
 - *dead* is proved over every region and option of the search space, or by scoring every design of a small problem;
-- *tied* is proved by two exact counts;
+- *tied* is proved by two exact counts, or, of a small problem with a limit on the step, on the designs within it;
 - where none of these succeeds within its stated limit, the knob is *undecided*.
 """
 
@@ -168,7 +168,9 @@ class _Examination:
         moved = self._try_values(others)
         freedom = {c: True if c in moved else self._has_freedom(c) for c in others}
         dead = self._collect(unread, [c for c in others if freedom[c] and self._name(c) not in self.live])
-        tied = [c for c in others if freedom[c] is False]
+        slow = [c for c in dead if c not in unread and self._is_held_by_limit(c)]
+        dead = [c for c in dead if c not in slow]
+        tied = [c for c in others if freedom[c] is False or c in slow]
         rest = [c for c in others if c not in {*dead, *tied} and self._name(c) not in self.live]
         return DeadKnobs(self._names(dead), self.live, self._names(tied), self._names(rest))
 
@@ -251,6 +253,14 @@ class _Examination:
             return count_projections(self.model, [column], self.feasible) < self.feasible.size
         except LimitError:
             return None
+
+    def _is_held_by_limit(self, column: int) -> bool:
+        """Tell whether a limit on the step leaves no two designs of a small problem that differ in the column alone."""
+        if self.limit_ticks == NO_LIMIT or self.feasible.size > self.exhaustive_limit:
+            return False
+        codes, _, counts = self.everything
+        rest = np.delete(codes[counts], column, axis=1)
+        return len(np.unique(rest, axis=0)) == len(rest)
 
     def _is_determined(self, column: int) -> bool:
         """Tell whether equations leave the column one code once the others are chosen: no two codes weigh alike."""

@@ -80,7 +80,7 @@ def load_recipe(name: str) -> Recipe:
     """
     fields = find_precision("training", name).fields(
         required=("precision", "cast_bytes", "matmul_share", "gather_bytes", "block_scaled", "user_buffers"),
-        optional=("cast_weight_bytes",),
+        optional=("cast_weight_bytes", "narrow_parameters"),
     )
     return Recipe(
         name.lower(),
@@ -91,6 +91,7 @@ def load_recipe(name: str) -> Recipe:
         block_scaled=fields["block_scaled"].flag(),
         user_buffers=fields["user_buffers"].flag(),
         cast_weight_bytes=number(fields["cast_weight_bytes"]) if "cast_weight_bytes" in fields else 0.0,
+        narrow_parameters="narrow_parameters" in fields and fields["narrow_parameters"].flag(),
     )
 
 

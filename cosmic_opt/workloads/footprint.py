@@ -9,12 +9,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from cosmic_opt.workloads.language_model import LanguageModel
-from cosmic_opt.workloads.stack import Stack
+from cosmic_opt.workloads.stack import WEIGHT_BYTES, Stack
 from cosmic_opt.workloads.stage_load import StageLoad, first_layers_model, loads
 from cosmic_opt.workloads.training_designs import Batch, FloatArray, TrainingDesigns
 
-WEIGHT_BYTES = 2
-"""Per parameter in mixed precision; where parameters are 8 bits themselves, both orientations of them."""
 LOGIT_BYTES = 6
 """A logit in 16 bits and its gradient in fp32 (Korthikanti 2022, section 4.3)."""
 ELEMENTWISE_SHARE = 0.4
@@ -140,12 +138,15 @@ def score_bytes(job: FootprintJob, designs: TrainingDesigns) -> FloatArray:
 
 
 def footprint(
-    job: FootprintJob, designs: TrainingDesigns, operand_bytes: float = 2.0, cast_weight_bytes: float = 0.0
+    job: FootprintJob,
+    designs: TrainingDesigns,
+    operand_bytes: float = 2.0,
+    cast_bytes: tuple[float, float] = (0.0, 0.0),
 ) -> Footprint:
     """Return the bytes of the stage that needs most under the designs' recompute; the earliest of equals.
 
-    Matrix operands are kept in `operand_bytes` per element, and beside the 16 bits of a layer's weight its cast copies
-    in `cast_weight_bytes`.
+    Matrix operands are kept in `operand_bytes` per element, and beside two bytes of a layer's weight `cast_bytes` more:
+    with one optimizer a replica, and with a distributed one.
     """
     first = first_layers_model(job.model)
     per_layer = _kept_bytes(job, designs, operand_bytes)
@@ -153,7 +154,7 @@ def footprint(
     logits = LOGIT_BYTES * designs.tokens(job) * job.model.vocabulary / designs.tp
     parts = [
         Footprint(
-            *_states(job, designs, stage, cast_weight_bytes),
+            *_states(job, designs, stage, cast_bytes),
             layers_bytes=stage.in_flight
             * ((stage.layers - stage.first_layers) * per_layer + stage.first_layers * per_first),
             logits_bytes=stage.has_head * logits,
@@ -219,7 +220,7 @@ def _stage_layers(model: LanguageModel, designs: TrainingDesigns, stage: StageLo
 
 
 def _states(
-    job: FootprintJob, designs: TrainingDesigns, stage: StageLoad, cast_weight_bytes: float
+    job: FootprintJob, designs: TrainingDesigns, stage: StageLoad, cast_bytes: tuple[float, float]
 ) -> tuple[FloatArray, FloatArray, FloatArray]:
     """Return weights, gradients and optimizer states of a stage, sharded as ZeRO says.
 
@@ -233,5 +234,6 @@ def _states(
     adam = np.where(designs.zero_stage >= 1, held / copies + held_experts / copies_experts, held + held_experts)
     running = np.where(designs.zero_stage >= 3, _gathered(model, designs, stage), 0.0)
     cast = np.where(designs.zero_stage >= 3, running, layers + held_experts)
-    weights = WEIGHT_BYTES * (whole + running) + cast_weight_bytes * cast
+    whole_cast, sharded_cast = cast_bytes
+    weights = WEIGHT_BYTES * (whole + running) + np.where(designs.zero_stage >= 1, sharded_cast, whole_cast) * cast
     return weights, stack.held_gradient_bytes * whole, stack.adam_bytes * adam

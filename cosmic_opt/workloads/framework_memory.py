@@ -30,7 +30,7 @@ class FrameworkJob:
     sequence: int
     global_batch: int
     operand_bytes: float = 2.0
-    cast_weight_bytes: float = 0.0
+    cast_bytes: tuple[float, float] = (0.0, 0.0)
     sequence_parallel: bool | NDArray[np.bool_] = False
 
 
@@ -41,7 +41,7 @@ def framework_memory(job: FrameworkJob, knobs: Mapping[str, Values]) -> MemoryBr
         LimitError: a part is beyond 2^62 bytes.
     """
     designs, split = designs_of(knobs, job.stack.selective, job.model.layers)
-    parts = footprint(replace(job, sequence_parallel=split), designs, job.operand_bytes, job.cast_weight_bytes)
+    parts = footprint(replace(job, sequence_parallel=split), designs, job.operand_bytes, job.cast_bytes)
     zeros = np.zeros(designs.tp.shape, dtype=np.int64)
     return MemoryBreakdown(
         weights_bytes=_whole(parts.weights_bytes),

@@ -7,6 +7,8 @@ from dataclasses import dataclass, field
 
 from cosmic_opt.errors import SpecError, Where, nearest
 
+WEIGHT_BYTES = 2
+"""Per parameter in mixed precision; where parameters are 8 bits themselves, both orientations of them."""
 ATTENTION_KINDS = ("unfused", "flash")
 CONTEXT_SCHEDULES = ("balanced", "ring")
 CONTEXT_EXCHANGES = ("ring", "all_gather", "all_to_all")
@@ -190,8 +192,8 @@ class Recipe:
         gather_bytes: Bytes per element of an all-gather between sequence-parallel ranks: cast before it, or after.
         block_scaled: Every few elements share a scale (MXFP8, NVFP4).
         user_buffers: Tensor-parallel collectives can move its operands through user buffers.
-        cast_weight_bytes: Of a weight's cast copies, where a stack keeps them beside its 16 bits; 0 where parameters
-            themselves are narrow, or nothing is cast.
+        cast_weight_bytes: Of both orientations of a cast weight, where a stack keeps them beside its 16 bits.
+        narrow_parameters: A distributed optimizer writes parameters in this width: there is no 16-bit copy then.
     """
 
     name: str
@@ -202,6 +204,7 @@ class Recipe:
     block_scaled: bool
     user_buffers: bool
     cast_weight_bytes: float
+    narrow_parameters: bool
 
     @property
     def operand_bytes(self) -> float:
@@ -209,9 +212,10 @@ class Recipe:
         return 1.0 if self.cast_bytes else 2.0
 
 
-def kept_cast_bytes(stack: Stack, recipe: Recipe) -> float:
-    """Return the bytes of cast copies that a stack keeps beside each weight."""
-    return recipe.cast_weight_bytes if stack.caches_weights else 0.0
+def kept_cast_bytes(stack: Stack, recipe: Recipe) -> tuple[float, float]:
+    """Return the bytes kept beside a weight's own two: (with one optimizer a replica, with a distributed one)."""
+    kept = recipe.cast_weight_bytes if stack.caches_weights else 0.0
+    return kept, max(kept - WEIGHT_BYTES, 0.0) if recipe.narrow_parameters else kept
 
 
 def default_tensor_mode(stack: Stack, recipe: Recipe) -> str:

@@ -8,7 +8,7 @@ from cosmic_opt.analysis.validation.confidence import Confidence
 from cosmic_opt.analysis.validation.inference_rows import InferenceRow, read_row
 from cosmic_opt.analysis.validation.kinds import ROW_KINDS, Outcome, Row, RowKind, text
 from cosmic_opt.analysis.validation.measured import SECONDS, metric_of
-from cosmic_opt.analysis.validation.row_boards import limit_notes, stated_boards
+from cosmic_opt.analysis.validation.row_boards import stated_boards
 from cosmic_opt.analysis.validation.row_keys import INFERENCE_KEYS
 from cosmic_opt.catalog.stacks import load_accuracy
 from cosmic_opt.errors import SpecError
@@ -75,7 +75,7 @@ def predict_inference(row: Row) -> Outcome:
     confidence = _confidence(metric, job, prediction, units)
     return Outcome(
         predicted=units * _in_metric(metric, job, prediction, gpus),
-        note=_note(stated, job, confidence, _unit(metric, units)),
+        note=_note(job, confidence, _unit(metric, units)),
         group=f"inference, {job.setup.engine.name}" + (", saturated" if full else ""),
         gpu=job.setup.device.name,
         gpus=gpus,
@@ -116,10 +116,9 @@ def _unit(metric: str, units: float) -> str:
     return RATE_UNITS.get(metric) or next(name for name, number in SECONDS.items() if number == units)
 
 
-def _note(row: Row, job: InferenceRow, confidence: Confidence, unit: str) -> str:
+def _note(job: InferenceRow, confidence: Confidence, unit: str) -> str:
     low, high = confidence.interval
     parts = [f"hidden input: {confidence.hidden_input}; {low:.4g} to {high:.4g} {unit}"]
-    parts += limit_notes(row)
     parts += [f"assumed: {each}" for each in job.assumed]
     parts += [f"extrapolates: {each}" for each in confidence.extrapolates]
     return "; ".join(parts)

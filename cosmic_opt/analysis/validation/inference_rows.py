@@ -11,7 +11,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from cosmic_opt.analysis.validation.kinds import Row, clip, number, text, whole
-from cosmic_opt.analysis.validation.row_boards import board_of, open_board
+from cosmic_opt.analysis.validation.row_boards import board_of, limit_notes, open_board
 from cosmic_opt.analysis.validation.row_checks import check_experts, check_stages, uneven_parts
 from cosmic_opt.analysis.validation.row_engines import engine_of
 from cosmic_opt.analysis.validation.row_fields import stated_or
@@ -166,7 +166,7 @@ def _requests(row: Row) -> Requests:
 def _assumed(row: Row, setup: ServingSetup, designs: ServingDesigns, requests: Requests) -> tuple[str, ...]:
     """Return what a row leaves open or the model leaves out, by field (the rules of primary rows)."""
     board = open_board(row)
-    found = [] if board is None else [board]
+    found = [*([] if board is None else [board]), *limit_notes(row)]
     tokens = requests.prompt + requests.output
     held = holdings(setup, designs, designs.sequences * tokens)
     if any(np.any(each.cache_bytes + each.weights_bytes > setup.device.memory_bytes) for each in held):

@@ -12,7 +12,7 @@ from cosmic_opt.errors import SpecError
 from cosmic_opt.system.hardware import Device
 
 BANDWIDTH_TOLERANCE = 0.15
-"""How far a stated bandwidth of memory may lie from a board's; those of one name differ by more than twice that."""
+"""How far a stated bandwidth of memory may lie from a board's; those of one name differ by about twice that."""
 TELLING = ("memory_type", "memory_bandwidth_bytes_per_s", "power_w")
 """Fields that tell boards of one name apart; elsewhere they must agree with the board, or limit its power."""
 _KIND = re.compile(r"(?:hbm|gddr|lpddr|ddr)(?:\d[ex]?)?")
@@ -31,7 +31,7 @@ def stated_boards(row: Row) -> Row:
         return row
     agreed = set(boards).intersection(*(_agreeing(boards, row, key) for key in stated))
     if agreed:
-        return {**row, "gpu": agreed.pop()}
+        return {**row, "gpu": agreed.pop()} if len(agreed) == 1 else row
     said = ", ".join(f"{key} {clip(row[key])}" for key in stated)
     raise SpecError(f"gpu {clip(row['gpu'])} with {said} is none of {_shown(boards)}", hint="correct these fields")
 
@@ -56,14 +56,19 @@ def as_stated(device: Device, row: Row) -> Device:
         if row.get(key) is not None and not _agreeing(boards, row, key):
             said = f"gpu {clip(row.get('gpu', device.name))} with {key} {clip(row[key])}"
             raise SpecError(f"{said} is not {_shown(boards)}", hint="correct this field, or name the board")
-    return device if row.get("power_w") is None else device.limited_to(number(row, "power_w"))
+    if row.get("power_w") is None:
+        return device
+    stated_w = number(row, "power_w")
+    return device.limited_to(stated_w) if device.power_w else device
 
 
 def limit_notes(row: Row, own: Device | None = None) -> list[str]:
     """Return under which power limit a row's board is read, where it is not its own."""
     own = load_device(text(row, "gpu")) if own is None else own
     stated = as_stated(own, row)
-    return [] if stated is own else [f"at {stated.power_w:g} W"]
+    if row.get("power_w") is not None and not own.power_w:
+        return [f"the limit of {own.name} is not known: power_w is not used"]
+    return [] if stated is own else [f"at {stated.power_w:g} W, where no row was measured"]
 
 
 def open_board(row: Row) -> str | None:
@@ -95,14 +100,14 @@ def _boards_of(row: Row) -> Mapping[str, Device]:
 
 
 def _agreeing(boards: Mapping[str, Device], row: Row, key: str) -> set[str]:
-    """Return the boards that have what a field says: a kind of memory, a bandwidth, the least power that is enough."""
+    """Return the boards that have what a field says: memory, its bandwidth, or a limit they have or may be set to."""
     if key == "memory_type":
         kind = _kind(text(row, key))
         return {name for name, device in boards.items() if _may_be(device.memory_type, kind)}
     stated = number(row, key)
     if key == "power_w":
-        enough = {name: device.power_w for name, device in boards.items() if device.power_w >= stated}
-        return {name for name, power_w in enough.items() if power_w == min(enough.values())}
+        own = {name for name, device in boards.items() if device.power_w == stated}
+        return own or {name for name, device in boards.items() if device.power_w > stated}
     rates = {name: device.memory_bytes_per_s for name, device in boards.items()}
     return {name for name, rate in rates.items() if abs(stated / rate - 1) <= BANDWIDTH_TOLERANCE}
 

@@ -91,7 +91,8 @@ def unread(row: Row, keys: RowKeys) -> str | None:
 
 def _named(place: str, key: str, read: tuple[str, ...]) -> str:
     """Return a key and, in brackets, the one that it may stand for."""
-    shown = repr(key) if not key.strip() else key if len(key) <= SHOWN_CHARACTERS else f"{key[:SHOWN_CHARACTERS]}…"
+    short = key if len(key) <= SHOWN_CHARACTERS else f"{key[:SHOWN_CHARACTERS]}…"
+    shown = short if key.strip() and key.isprintable() else repr(short)
     plain = key[:SHOWN_CHARACTERS].strip().lower().replace("-", "_")
     meant = OTHER_NAMES.get(plain, plain)
     hint = f"did you mean {meant}?" if meant in read else nearest(plain, read)

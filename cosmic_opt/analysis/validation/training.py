@@ -6,7 +6,7 @@ from cosmic_opt.analysis.validation.confidence import Confidence
 from cosmic_opt.analysis.validation.kinds import ROW_KINDS, Outcome, Row, RowKind, text, whole
 from cosmic_opt.analysis.validation.measured import metric_of, plain_metric
 from cosmic_opt.analysis.validation.memory import in_gib
-from cosmic_opt.analysis.validation.row_boards import limit_notes, stated_boards
+from cosmic_opt.analysis.validation.row_boards import stated_boards
 from cosmic_opt.analysis.validation.row_keys import TRAINING_KEYS
 from cosmic_opt.analysis.validation.training_rows import TrainingRow, read_row
 from cosmic_opt.catalog.stacks import load_accuracy
@@ -52,7 +52,7 @@ def predict_training(row: Row) -> Outcome:
     prediction = predict(job.setup, job.designs, load_accuracy(), recompute_stated=job.recompute_stated)
     return Outcome(
         predicted=units * _in_metric(metric, job, prediction.step_s, gpus),
-        note=_note(row, job, prediction),
+        note=_note(job, prediction),
         group=_group(job),
         gpu=job.setup.device.name,
         gpus=gpus,
@@ -107,10 +107,9 @@ def _group(job: TrainingRow) -> str:
     return "training, dense 16 bit"
 
 
-def _note(row: Row, job: TrainingRow, prediction: Prediction) -> str:
+def _note(job: TrainingRow, prediction: Prediction) -> str:
     low, high = prediction.interval
     parts = [f"hidden input: {prediction.hidden_input}; step {low:.4g} to {high:.4g} s"]
-    parts += limit_notes(row)
     parts += [f"assumed: {each}" for each in job.assumed]
     parts += [f"extrapolates: {each}" for each in prediction.extrapolates]
     return "; ".join(parts)

@@ -11,7 +11,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from cosmic_opt.analysis.validation.kinds import Row, number, text, whole
-from cosmic_opt.analysis.validation.row_boards import board_of, open_board
+from cosmic_opt.analysis.validation.row_boards import board_of, limit_notes, open_board
 from cosmic_opt.analysis.validation.row_checks import check_copies, check_dense_layers, check_heads, check_training
 from cosmic_opt.analysis.validation.row_fields import (
     Sharding,
@@ -305,10 +305,8 @@ def _refused_schedule(setup: TrainingSetup, designs: TrainingDesigns) -> tuple[s
 
 def _assumed(row: Row, stack: Stack, recompute_stated: bool) -> tuple[str, ...]:
     """Return what a row leaves open, by field (the rules of primary rows)."""
-    found = []
     board = open_board(row)
-    if board is not None:
-        found.append(board)
+    found = [*([] if board is None else [board]), *limit_notes(row)]
     if row.get("stack") in UNNAMED_STACKS:
         found.append(f"the software stack is not named: {DEFAULT_STACK} assumed")
     if not row.get("mbs"):

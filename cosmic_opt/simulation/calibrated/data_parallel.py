@@ -10,14 +10,9 @@ from cosmic_opt.simulation.calibrated.groups import group_s, ranks_in_node
 from cosmic_opt.simulation.calibrated.job import FloatArray, TrainingDesigns, TrainingSetup
 from cosmic_opt.simulation.calibrated.pipeline import Stages
 from cosmic_opt.system.hardware import bytes_s
-from cosmic_opt.workloads.footprint import (
-    WEIGHT_BYTES,
-    expert_shards,
-    layer_parameters,
-    table_parameters,
-    weight_shards,
-)
+from cosmic_opt.workloads.footprint import expert_shards, layer_parameters, table_parameters, weight_shards
 from cosmic_opt.workloads.language_model import LanguageModel
+from cosmic_opt.workloads.stack import WEIGHT_BYTES
 from cosmic_opt.workloads.stage_load import end_layers, first_layers, first_layers_model, most_layers
 
 

@@ -14,6 +14,8 @@ from cosmic_opt.errors import SpecError, nearest
 
 OPERAND_BYTES: Mapping[str, float] = {"fp32": 4, "tf32": 4, "bf16": 2, "fp16": 2, "fp8": 1, "int8": 1, "fp4": 0.5}
 """Bytes of one operand element by precision; four-bit scales are counted with the casts, not here."""
+LEAST_LIMIT_SHARE = 0.25
+"""Least limit a driver takes over a board's own: 100 of 400 W on A100, 200 of 700 W on H100 (`nvidia-smi -q`)."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -270,20 +272,23 @@ class Device:
         limit is what feeds the products of a step (`powered_fraction`).
 
         Raises:
-            SpecError: the limit is above the board's own, which may be unknown, or leaves nothing above its base.
+            SpecError: the limit is above the board's own, which may be unknown, leaves nothing above its base, or is
+                below a quarter of the board's own.
         """
         if power_w == self.power_w:
             return self
         if not self.power_w:
             raise SpecError(f"the power limit of {self.name!r} is not known", hint="leave power_w out")
-        base_w = self.gemm.base_w
-        if not base_w < power_w < self.power_w:
-            wrong = (
-                f"is above its own of {self.power_w:g} W"
-                if power_w > base_w
-                else f"leaves nothing beside its base of {base_w:g} W"
-            )
-            hint = f"above {base_w:g} W, which it draws beside them, up to {self.power_w:g} W"
+        base_w, least_w = self.gemm.base_w, LEAST_LIMIT_SHARE * self.power_w
+        wrong = None
+        if power_w > self.power_w:
+            wrong = f"is above its own of {self.power_w:g} W"
+        elif not power_w > base_w:
+            wrong = f"leaves nothing beside its base of {base_w:g} W"
+        elif power_w < least_w:
+            wrong = "is lower than any board's driver takes"
+        if wrong is not None:
+            hint = f"at least {max(base_w, least_w):g} W, and up to {self.power_w:g} W"
             raise SpecError(f"a power limit of {power_w:g} W of {self.name!r} {wrong}", hint=hint)
         share = limited_share(power_w, self.power_w)
         sustained = {name: value * share for name, value in self.gemm.sustained.items()}
@@ -293,7 +298,7 @@ class Device:
 def limited_share(power_w: float, rated_w: float) -> float:
     """Return the share of a sustained rate, found at `rated_w`, that is left under a power limit.
 
-    Source: dynamic power grows about with the square of the clock near the limit (P ~ f V^2, V nearly constant).
+    Dynamic power is P ~ f V^2, and the voltage falls with the clock: between f and f^3, f^2 here (no rows).
     """
     return min(1.0, math.sqrt(power_w / rated_w))
 

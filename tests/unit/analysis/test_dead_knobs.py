@@ -61,13 +61,8 @@ def assert_proved(problem: Problem, knobs: DeadKnobs) -> None:
         apart = {at for at, (one, other) in enumerate(zip(left, right, strict=True)) if one != other}
         assert positions[name] in apart
         assert apart <= {positions[name], *dead}
-    structural = {
-        tuple(point.values())
-        for chunk in problem.feasible.chunks()
-        for point in problem.parameter_set.batch(chunk).points()
-    }
-    for name in knobs.tied:
-        assert len({without(point, {positions[name]}) for point in structural}) == len(structural)
+    for name in knobs.tied:  # of designs within the limits on the step
+        assert len({without(point, {positions[name]}) for point in values}) == len(values)
     counted = count_up_to_equivalence(problem.instance, (problem.count().lower, problem.count().value))
     dead = {positions[name] for name in counted.knobs.dead}
     distinct = len({without(point, dead) for point in values})
@@ -215,6 +210,14 @@ def test_without_time_only_what_nothing_reads_is_called_dead_and_the_rest_is_und
     assert {"topology[0]", "chunks"} <= set(knobs.undecided)
     assert dead_knobs(SYSTEM1.instance, budget=spent).undecided
     assert dead_knobs(SYSTEM1.instance, budget=Budget(seconds=3600.0)) == dead_knobs(SYSTEM1.instance)
+
+
+def test_knobs_that_a_limit_on_the_step_ties_are_not_called_without_effect() -> None:
+    problem = Problem.load("llama3-70b/h100-64").fix(dp=4)
+    knobs = dead_knobs(problem.require("step_time <= 11 s").instance)
+    assert knobs.dead == ()
+    assert "sequence_parallel" in knobs.tied
+    assert "sequence_parallel" in dead_knobs(problem.instance).live
 
 
 @pytest.mark.parametrize("focus", FOCUSES)

@@ -7,12 +7,13 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from cosmic_opt.catalog.stacks import load_stack
+from cosmic_opt.catalog.stacks import load_recipe, load_stack
 from cosmic_opt.errors import LimitError
 from cosmic_opt.workloads.footprint import WORKSPACE_BYTES
 from cosmic_opt.workloads.framework_memory import FrameworkJob, framework_memory, framework_memory_quantity
 from cosmic_opt.workloads.knobs import DEFAULTS
 from cosmic_opt.workloads.language_model import Experts, LanguageModel
+from cosmic_opt.workloads.stack import kept_cast_bytes
 
 SMALL = LanguageModel(name="small", layers=4, hidden=8, heads=2, kv_heads=1, head_dim=4, ffn=16, vocabulary=32)
 JOB = FrameworkJob(SMALL, load_stack("megatron-te-2025"), sequence=10, global_batch=8)
@@ -35,10 +36,26 @@ def test_states_are_two_two_or_four_and_twelve_bytes_a_parameter(stack: str, gra
 
 def test_cast_copies_of_layers_are_held_beside_16_bits_but_none_of_the_tables() -> None:
     whole, kept = (
-        framework_memory(FrameworkJob(SMALL, JOB.stack, 10, 8, cast_weight_bytes=each), knobs()).weights_bytes[0]
-        for each in (0.0, 1.125)
+        framework_memory(FrameworkJob(SMALL, JOB.stack, 10, 8, cast_bytes=(2.0, each)), knobs(zero_stage=zero))
+        for each, zero in ((1.125, 0), (1.125, 1))
     )
-    assert kept - whole == 1.125 * 4 * (8 * (8 + 8) + 8 * 8 + 3 * 8 * 16)
+    layers, tables = 4 * (8 * (8 + 8) + 8 * 8 + 3 * 8 * 16), 2 * 32 * 8
+    assert whole.weights_bytes[0] == 4 * layers + 2 * tables
+    assert kept.weights_bytes[0] == 3.125 * layers + 2 * tables
+
+
+@pytest.mark.parametrize(
+    ("stack", "recipe", "kept"),
+    [
+        ("megatron-te-2025", "bf16", (0, 0)),
+        ("megatron-te-2025", "fp8", (2, 0)),
+        ("megatron-te-2025", "mxfp8", (2.0625, 0.0625)),
+        ("megatron-te-2025", "nvfp4", (1.125, 1.125)),
+        ("torchtitan-2025", "fp8-rowwise", (0, 0)),
+    ],
+)
+def test_parameters_of_8_bits_need_a_distributed_optimizer(stack: str, recipe: str, kept: tuple[float, float]) -> None:
+    assert kept_cast_bytes(load_stack(stack), load_recipe(recipe)) == kept
 
 
 def test_activations_by_hand() -> None:

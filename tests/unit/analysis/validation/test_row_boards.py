@@ -11,7 +11,7 @@ from cosmic_opt.analysis.validation.collectives import predict_collective_row
 from cosmic_opt.analysis.validation.inference import predict_inference
 from cosmic_opt.analysis.validation.kernels import predict_kernel
 from cosmic_opt.analysis.validation.memory import predict_memory
-from cosmic_opt.analysis.validation.row_boards import as_stated, stated_boards
+from cosmic_opt.analysis.validation.row_boards import as_stated, limit_notes, stated_boards
 from cosmic_opt.analysis.validation.training import predict_training
 from cosmic_opt.catalog.hardware import load_device
 from cosmic_opt.errors import SpecError
@@ -66,7 +66,8 @@ BY_FIELDS: dict[str, tuple[dict[str, object], ...]] = {
         {"memory_type": "HBM3"},
         {"memory_bandwidth_bytes_per_s": 3.35e12},
         {"power_w": 700},
-        {"power_w": 650, "memory_type": "hbm3"},
+        {"power_w": 650},
+        {"power_w": 450, "memory_type": "hbm3"},
     ),
     "h100-96-500w": (
         {"memory_type": "HBM2e"},
@@ -83,7 +84,7 @@ BY_FIELDS: dict[str, tuple[dict[str, object], ...]] = {
 def test_memory_bandwidth_or_power_tell_boards_of_one_name_apart(device: str, stated: dict[str, object]) -> None:
     outcome = predict_inference(INFERENCE | OPEN | stated)
     assert outcome.gpu == device
-    assert outcome.primary
+    assert outcome.primary == (stated.get("power_w") in (None, 500, 700))
     limit = {"power_w": stated["power_w"]} if "power_w" in stated else {}
     assert outcome == predict_inference(INFERENCE | {"gpu": device} | limit)
 
@@ -140,7 +141,7 @@ def test_a_lower_power_limit_slows_a_step_and_the_note_says_at_which(precision: 
     assert half.predicted is not None
     assert half.predicted > 1.3 * own.predicted
     assert half.gpu == own.gpu == "b200"
-    assert "; at 500 W" in str(half.note)
+    assert "assumed: at 500 W, where no row was measured" in str(half.note)
     assert "at 1000 W" not in str(own.note)
     assert half.choice != own.choice
 
@@ -155,7 +156,7 @@ def test_a_board_without_an_energy_keeps_the_root_of_its_power() -> None:
     own, quarter = predict_kernel(best), predict_kernel(best | {"power_w": 175})
     assert own.predicted is not None
     assert quarter.predicted == pytest.approx(own.predicted / 2)
-    assert quarter.note == "at 175 W"
+    assert quarter.note == "at 175 W, where no row was measured"
     decode = INFERENCE | {"power_w": 350}
     assert "at 350 W" in str(predict_inference(decode).note)
 
@@ -173,6 +174,7 @@ def test_a_limit_does_not_reach_links_and_memory_but_is_said() -> None:
         (1e18, "above its own of 1000 W"),
         (240, "a power limit of 240 W of 'b200' leaves nothing beside its base of 240 W"),
         (1e-9, "leaves nothing beside its base of 240 W"),
+        (249, "is lower than any board's driver takes"),
         (0, "'power_w' is 0"),
         (-500, "'power_w' is -500"),
         (float("nan"), "'power_w' is nan"),
@@ -187,9 +189,17 @@ def test_a_limit_that_the_board_cannot_have_is_refused(power: object, message: s
         predict_training(B200 | {"power_w": power})
 
 
-def test_a_limit_of_a_board_whose_power_is_not_known_is_refused() -> None:
-    with pytest.raises(SpecError, match="the power limit of 'tpu-v5p' is not known"):
-        as_stated(load_device("tpu-v5p"), {"gpu": "TPU v5p", "power_w": 300})
+def test_a_limit_of_a_board_whose_power_is_not_known_is_said_not_to_be_used() -> None:
+    device, row = load_device("tpu-v5p"), {"gpu": "TPU v5p", "power_w": 300}
+    assert as_stated(device, row) is device
+    assert limit_notes(row) == ["the limit of tpu-v5p is not known: power_w is not used"]
+
+
+def test_a_limit_that_either_board_of_a_name_may_be_set_to_decides_nothing() -> None:
+    outcome = predict_inference(INFERENCE | OPEN | {"power_w": 450})
+    assert outcome.gpu == "h100-96-500w"
+    assert "is taken for" in str(outcome.note)
+    assert "at 450 W" in str(outcome.note)
 
 
 OTHER_BOARD = (
