@@ -57,6 +57,7 @@ def load_engine(name: str) -> Engine:
             weight_only_fraction=number(fields["weight_only_fraction"]),
             expert_rows=fields["expert_rows"].integer(low=1, high=MOST),
             overlaps_stages=fields["overlaps_stages"].flag(),
+            shipped=name in shared_names("engines"),
             graph_batches=_whole_numbers(fields[GRAPHS]) if GRAPHS in fields else (),
             product_depth_s=_depths(fields[DEPTH]) if DEPTH in fields else {},
             **{flag: flag in fields and fields[flag].flag() for flag in FLAGS},

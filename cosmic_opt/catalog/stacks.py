@@ -67,6 +67,7 @@ def load_stack(name: str) -> Stack:
             host=_host(fields["host"]),
             overlap=_overlap(fields["overlap"]),
             context_sum_bytes=number(fields["context_sum_bytes"]) if "context_sum_bytes" in fields else 2.0,
+            shipped=name in shared_names("stacks"),
             **flags,
         )
 

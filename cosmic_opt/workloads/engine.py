@@ -86,6 +86,7 @@ class Engine:
         expert_rows: Tile height to which the rows of an expert are rounded.
         overlaps_stages: Micro-batches keep all pipeline stages busy; otherwise a batch passes them one by one.
         fused_clamped_gate: It has one kernel for a gate that is clamped, scaled and shifted; else that is a chain.
+        shipped: Whether it comes with the program; nothing is known of how far an engine of one's own is off.
         overlaps_host: The host prepares a step while the device runs the one before: only what outlasts it costs time;
             of a prefill, nothing is hidden.
         quantises_apart: What a narrow product reads is narrowed by a kernel of its own, unless attention or a reduction
@@ -111,6 +112,7 @@ class Engine:
     expert_rows: int
     overlaps_stages: bool
     fused_clamped_gate: bool = False
+    shipped: bool = True
     overlaps_host: bool = False
     quantises_apart: bool = False
     graph_batches: tuple[int, ...] = ()

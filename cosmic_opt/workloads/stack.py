@@ -139,6 +139,7 @@ class Stack:
             pass from rank to rank; else it is one kernel over all keys, whose gradients are reduced at once.
         whole_rounds: An interleaved schedule of micro-batches that are no multiple of the stages is refused.
         context_sum_bytes: Bytes per element of the sums of partial outputs and gradients over blocks.
+        shipped: Whether it comes with the program; nothing is known of how far a stack of one's own is off.
     """
 
     name: str
@@ -167,6 +168,7 @@ class Stack:
     context_blocks: bool = False
     whole_rounds: bool = False
     context_sum_bytes: float = 2.0
+    shipped: bool = True
 
     def __post_init__(self) -> None:
         _above_zero(self.elementwise_fraction, "elementwise_fraction")

@@ -73,7 +73,7 @@ def predict(
     extrapolates = _extrapolates(setup, designs, memory, accuracy)
     unknown = accuracy.p90[UNKNOWN_GROUP]
     p90 = accuracy.p90.get(group, unknown)
-    if group in accuracy.p90 and len(extrapolates) > len(setup.device.extrapolates):
+    if group in accuracy.p90 and group != UNKNOWN_GROUP and len(extrapolates) > len(setup.device.extrapolates):
         p90 = max(OUTSIDE * p90, unknown)
     return Prediction(
         step_s=step_s,
@@ -88,6 +88,8 @@ def predict(
 
 def accuracy_group(setup: TrainingSetup) -> str:
     """Return the group a job's accuracy is known for: its stack, and experts or width of its products."""
+    if not setup.stack.shipped:
+        return UNKNOWN_GROUP
     kind = "experts" if setup.model.experts is not None else setup.recipe.precision.replace("bf16", "fp16")
     return f"{setup.stack.name} {kind}"
 
@@ -108,6 +110,8 @@ def _extrapolates(
     setup: TrainingSetup, designs: TrainingDesigns, memory: Footprint, accuracy: Accuracy
 ) -> tuple[str, ...]:
     found = [f"{part} constants of {setup.device.name} are another device's" for part in setup.device.extrapolates]
+    if not setup.stack.shipped:
+        found.append(f"{setup.stack.name} is a file of one's own: nothing was measured with it")
     if setup.device.name not in accuracy.devices:
         found.append(f"no measured step on {setup.device.name}")
     if np.any(designs.gpus > accuracy.most_gpus):

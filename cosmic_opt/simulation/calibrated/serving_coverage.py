@@ -6,13 +6,17 @@ from cosmic_opt.simulation.calibrated.serving_job import ServingSetup
 from cosmic_opt.workloads.requests import Requests
 from cosmic_opt.workloads.stack import Accuracy
 
+OWN = "own"
+"""The group of engines that do not come with the program: no shipped one."""
 LATENCY, SATURATED = "latency", "saturated"
 LOADS = {LATENCY: "latency of a given batch", SATURATED: "saturated server"}
 """Kinds of load, and what they are called."""
 
 
 def accuracy_group(setup: ServingSetup) -> str:
-    """Return the group a job's accuracy is known for: its engine and device."""
+    """Return the group a job's accuracy is known for: its engine and device; of one's own engine nothing is known."""
+    if not setup.engine.shipped:
+        return OWN
     return f"{setup.engine.name} {setup.device.name}"
 
 
@@ -28,6 +32,8 @@ def unmeasured(setup: ServingSetup, requests: Requests, accuracy: Accuracy, load
     found = []
     if name not in accuracy.devices:
         found.append(f"no measured inference on {name}")
+    elif not setup.engine.shipped:
+        found.append(f"{engine} is a file of one's own: nothing was measured with it")
     elif covered is None:
         found.append(f"no measured inference with {engine} on {name}")
     else:

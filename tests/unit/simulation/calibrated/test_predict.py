@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+from pathlib import Path
+
 import pytest
 
-from cosmic_opt.catalog.stacks import load_accuracy
+from cosmic_opt.catalog.stacks import load_accuracy, load_stack
+from cosmic_opt.catalog.store import data_root
 from cosmic_opt.errors import SpecError
 from cosmic_opt.simulation.calibrated.job import TrainingDesigns
 from cosmic_opt.simulation.calibrated.predict import DEGREES, UNKNOWN_GROUP, accuracy_group, predict
@@ -63,6 +67,18 @@ def test_outside_the_measured_range_the_interval_is_the_widest() -> None:
     assert known.extrapolates == ()
     assert "no measured step on mi300x" in unknown.extrapolates
     assert unknown.interval[0] == unknown.step_s / (1 + ACCURACY.p90[UNKNOWN_GROUP])
+
+
+def test_a_stack_of_one_s_own_has_no_known_accuracy_whatever_its_name(tmp_path: Path) -> None:
+    shipped = data_root() / "instances" / "_stacks" / "megatron-te-2025.yaml"
+    own = tmp_path / "mine.yaml"
+    own.write_text(shipped.read_text(encoding="utf-8").replace("launch_s: ", "launch_s: 1"), encoding="utf-8")
+    job = replace(setup(), stack=load_stack(str(own)))
+    found = predict(job, TrainingDesigns.of(dp=8), ACCURACY)
+    assert job.stack.name == "megatron-te-2025"
+    assert found.group == UNKNOWN_GROUP
+    assert found.interval[0] == found.step_s / (1 + ACCURACY.p90[UNKNOWN_GROUP])
+    assert any("a file of one's own" in each for each in found.extrapolates)
 
 
 def test_a_prediction_is_of_one_design() -> None:

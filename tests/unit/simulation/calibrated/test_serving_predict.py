@@ -2,9 +2,14 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+from pathlib import Path
+
 import pytest
 
+from cosmic_opt.catalog.engines import load_engine
 from cosmic_opt.catalog.stacks import load_accuracy
+from cosmic_opt.catalog.store import data_root
 from cosmic_opt.errors import SpecError
 from cosmic_opt.simulation.calibrated.serving import batch_terms as terms_of
 from cosmic_opt.simulation.calibrated.serving import total_s
@@ -132,6 +137,17 @@ def test_a_precision_or_load_no_row_of_its_group_has_is_said(  # type: ignore[no
     own, unknown = ACCURACY.p90.get(prediction.group, 0.0), ACCURACY.p90["other"]
     p90 = max(2 * own, unknown) if reasons else own
     assert prediction.interval[0] == pytest.approx(prediction.seconds / (1 + p90))
+
+
+def test_an_engine_of_one_s_own_has_no_known_accuracy_whatever_its_name(tmp_path: Path) -> None:
+    shipped = data_root() / "instances" / "_engines" / "vllm.yaml"
+    own = tmp_path / "mine.yaml"
+    own.write_text(shipped.read_text(encoding="utf-8"), encoding="utf-8")
+    setup = replace(server(engine="vllm"), engine=load_engine(str(own)))
+    found = batch(setup)
+    assert setup.engine.name == "vllm"
+    assert any("a file of one's own" in each for each in found.extrapolates)
+    assert found.interval[0] == pytest.approx(found.seconds / (1 + ACCURACY.p90["other"]))
 
 
 def test_every_group_covers_known_formats_and_loads() -> None:
