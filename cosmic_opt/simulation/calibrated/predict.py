@@ -112,6 +112,8 @@ def _extrapolates(
     found = [f"{part} constants of {setup.device.name} are another device's" for part in setup.device.extrapolates]
     if not setup.stack.shipped:
         found.append(f"{setup.stack.name} is a file of one's own: nothing was measured with it")
+    if setup.device.gemm.joules_per_flop_bit and not setup.recipe.cast_bytes:
+        found.append(f"16 bits on {setup.device.name}: what power feeds is known of 8 and 4 bits")
     if setup.device.name not in accuracy.devices:
         found.append(f"no measured step on {setup.device.name}")
     if np.any(designs.gpus > accuracy.most_gpus):

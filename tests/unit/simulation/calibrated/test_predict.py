@@ -81,6 +81,18 @@ def test_a_stack_of_one_s_own_has_no_known_accuracy_whatever_its_name(tmp_path: 
     assert any("a file of one's own" in each for each in found.extrapolates)
 
 
+def test_16_bits_under_a_power_limit_known_of_narrower_operands_are_flagged() -> None:
+    flagged = {
+        (device, recipe): any(
+            "what power feeds" in each
+            for each in predict(setup(device=device, recipe=recipe), TrainingDesigns.of(dp=8), ACCURACY).extrapolates
+        )
+        for device in ("b200", "h100-sxm")
+        for recipe in ("bf16", "fp8")
+    }
+    assert [case for case, said in flagged.items() if said] == [("b200", "bf16")]
+
+
 def test_a_prediction_is_of_one_design() -> None:
     with pytest.raises(SpecError, match="2 designs"):
         predict(setup(), TrainingDesigns.of(dp=[1, 2]), ACCURACY)
