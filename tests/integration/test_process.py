@@ -45,8 +45,9 @@ def test_exact_answers_load_no_heavy_library(arguments: tuple[str, ...]) -> None
     assert json.loads(done.stdout.splitlines()[-1]) == [0, []]
 
 
+@pytest.mark.slow
 def test_count_of_ten_trillion_designs_takes_less_than_a_second_of_processor_time() -> None:
-    """Where other tests share the core it is slower: then nine times what numpy takes to load, which is seven here."""
+    """By hand on a quiet machine; where others share the core, nine times what numpy takes to load, seven here."""
 
     def least(*arguments: str) -> float:
         seconds = []
