@@ -24,6 +24,9 @@ from cosmic_opt.units import Unit
 WIDE_TABLE = 1 << 16
 """Above so many combinations a sum of several wide terms gets helper columns instead of one table."""
 
+BLOCK = 1 << 15
+"""Rows of a table evaluated at a time: the footprint of a training job keeps up to seven kilobytes a row."""
+
 
 @dataclass(frozen=True, slots=True)
 class Helper:
@@ -90,11 +93,14 @@ class Draft:
         return joint_rows(columns, self.columns, self.allowed, known)
 
     def evaluate_rows(self, term: Term, names: Sequence[str], rows: NDArray[np.int32]) -> Values:
-        """Return the value of `term` per row of codes of the design columns called `names`."""
-        arrays: Mapping[str, Values] = {
-            name: self.parameter_set.column(name).array[rows[:, position]] for position, name in enumerate(names)
-        }
-        return evaluate(term, arrays, len(rows))
+        """Return the value of `term` per row of codes of the design columns called `names`, block by block."""
+        values = [self.parameter_set.column(name).array for name in names]
+
+        def block(codes: NDArray[np.int32]) -> Values:
+            arrays = {name: array[codes[:, at]] for at, (name, array) in enumerate(zip(names, values, strict=True))}
+            return evaluate(term, arrays, len(codes))
+
+        return np.concatenate([block(rows[start : start + BLOCK]) for start in range(0, max(1, len(rows)), BLOCK)])
 
     def table_of(self, term: Term, origin: Origin) -> Table:
         """Return the table of every combination, of those still allowed, for which `term` is true."""

@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+
 import pytest
 
 from cosmic_opt.ir import draft as drafting
 from cosmic_opt.ir.draft import Draft, Helper
 from cosmic_opt.ir.lower import lower
 from cosmic_opt.ir.model import Origin
+from cosmic_opt.psa.evaluate import evaluate
 from cosmic_opt.psa.parameter_set import ParameterSet
+from cosmic_opt.psa.quantity import Values
 from cosmic_opt.psa.term import Apply, Term
 from tests.unit.ir.test_lower import psa
 
@@ -59,3 +63,34 @@ def test_draft_without_rules_allows_every_code() -> None:
     draft = Draft.of(small())
     assert [codes.tolist() for codes in draft.allowed] == [[0, 1, 2], [0, 1, 2]]
     assert draft.combinations(frozenset({"a", "b"})) == 9
+
+
+@pytest.mark.parametrize("block", [1, 2, 4])
+def test_table_evaluated_in_blocks_is_the_table_evaluated_at_once(monkeypatch: pytest.MonkeyPatch, block: int) -> None:
+    parameter_set = small()
+    origin = Origin("r", "a >= b", parameter_set.constraints[0].where)
+    whole = Draft.of(parameter_set).table_of(term(parameter_set, ">="), origin)
+    monkeypatch.setattr(drafting, "BLOCK", block)
+    assert Draft.of(parameter_set).table_of(term(parameter_set, ">="), origin).rows.tolist() == whole.rows.tolist()
+
+
+def test_table_of_no_combination_is_empty() -> None:
+    parameter_set = small()
+    draft = Draft.of(parameter_set)
+    draft.allowed[0] = draft.allowed[0][:0]
+    origin = Origin("r", "a >= b", parameter_set.constraints[0].where)
+    assert draft.table_of(term(parameter_set, ">="), origin).rows.shape == (0, 2)
+
+
+def test_table_is_evaluated_a_block_at_a_time(monkeypatch: pytest.MonkeyPatch) -> None:
+    sizes = []
+
+    def counted(of: Term, columns: Mapping[str, Values], rows: int) -> Values:
+        sizes.append(rows)
+        return evaluate(of, columns, rows)
+
+    monkeypatch.setattr(drafting, "BLOCK", 4)
+    monkeypatch.setattr(drafting, "evaluate", counted)
+    parameter_set = small()
+    Draft.of(parameter_set).table_of(term(parameter_set, ">="), Origin("r", "", parameter_set.constraints[0].where))
+    assert sizes == [4, 4, 1]
