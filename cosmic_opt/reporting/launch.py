@@ -9,13 +9,13 @@ from cosmic_opt.catalog.calibrated import Calibrated
 from cosmic_opt.catalog.served import Serving
 from cosmic_opt.psa.domain import Value
 from cosmic_opt.psa.parameter_set import DesignBatch
+from cosmic_opt.reporting.launch_entries import NO_OPTION, missing, notes_last
+from cosmic_opt.reporting.megatron_launch import megatron_options
 from cosmic_opt.reporting.serving_launch import serving_options
+from cosmic_opt.system.scale_up import scale_up
 from cosmic_opt.workloads.knobs import DEFAULTS, knob_names
 from cosmic_opt.workloads.stack import default_tensor_mode
 
-FP8_RECIPES = {"fp8": "delayed", "fp8-cs": "tensorwise", "mxfp8": "mxfp8"}
-"""Megatron-Core's name of each scaling."""
-MEGATRON_EXCHANGES = {"ring": "p2p", "all_gather": "all_gather", "all_to_all": "a2a"}
 TORCHTITAN_RECIPES: Mapping[str, list[str]] = {
     "bf16": [],
     "fp8-cs": ["--model.converters float8", "--float8.recipe_name tensorwise"],
@@ -26,8 +26,6 @@ TORCHTITAN_EXCHANGES = {"ring": "alltoall", "all_gather": "allgather"}
 """PyTorch's rotation of keys between context ranks; its all-to-all hands a block to the next rank, which is a ring."""
 TORCHTITAN_SCHEDULES = {"one_f_one_b": "1F1B", "gpipe": "GPipe"}
 MAXTEXT_RECIPES = {"bf16": [], "fp8": ["quantization=fp8"]}
-NO_OPTION = "# no option known:"
-"""Begins an entry that says which knob of the design, and which of its values, the framework cannot be told."""
 MAXTEXT_REMAT = {"none": "minimal", "selective": "save_dot_with_context_except_mlp", "full": "full"}
 
 
@@ -46,12 +44,15 @@ def launch_options(instance: BoundInstance, design: DesignBatch) -> list[str]:
     knobs: dict[str, Value] = {**DEFAULTS, **{name: instance.data[name] for name in DEFAULTS if name in instance.data}}
     knobs |= {knob: point[name] for knob, name in knob_names(point).items()}
     knobs["seq"], knobs["global_batch"] = instance.data["seq"], instance.data["global_batch"]
-    knobs["tensor_overlap"] = point.get("tensor_overlap", default_tensor_mode(own.stack, own.recipe))
+    split = knobs["sequence_parallel"] == 1
+    default = default_tensor_mode(own.stack, own.recipe, sequence_parallel=split)
+    knobs["tensor_overlap"] = point.get("tensor_overlap", default)
     knobs["gradient_overlap"] = point.get("gradient_overlap", own.stack.overlap.gradient)
     knobs["context_exchange"] = point.get("context_exchange", own.stack.context_exchange)
     knobs = _that_matter(knobs)
     if own.stack.name.startswith("megatron"):
-        return _megatron(knobs, own)
+        domain = scale_up(instance.dimensions, {**instance.data, **point})
+        return megatron_options(knobs, own, domain.npus)
     if own.stack.name.startswith("torchtitan"):
         return _torchtitan(knobs, own)
     if own.stack.name.startswith("maxtext"):
@@ -69,77 +70,6 @@ def _that_matter(knobs: Mapping[str, Value]) -> dict[str, Value]:
     if knobs["zero_stage"] != 3:
         plain |= {"reshard_after_forward": 1, "prefetch": 1, "shard_replicas": 1}
     return {**knobs, **plain}
-
-
-def _missing(knobs: Mapping[str, Value], options: Mapping[str, Collection[Value]]) -> list[str]:
-    """Return an entry for each knob whose value is none of those that have an option."""
-    return [f"{NO_OPTION} {name}={knobs[name]}" for name, known in options.items() if knobs[name] not in known]
-
-
-def _megatron(knobs: Mapping[str, Value], own: Calibrated) -> list[str]:
-    """Arguments of Megatron-LM's pretrain_gpt.py (megatron/training/arguments.py)."""
-    sizes = {
-        "--tensor-model-parallel-size": "tp",
-        "--pipeline-model-parallel-size": "pp",
-        "--context-parallel-size": "cp",
-        "--expert-model-parallel-size": "ep",
-        "--num-virtual-stages-per-pipeline-rank": "interleave",
-    }
-    found = [f"{option} {knobs[name]}" for option, name in sizes.items() if knobs[name] != 1]
-    if own.model.experts is not None:
-        found += ["--expert-tensor-parallel-size 1"] if knobs["tp"] != 1 else []  # the flag's default is tp
-        found += ["--moe-grouped-gemm", "--moe-token-dispatcher-type alltoall"]
-    found += [f"--micro-batch-size {knobs['micro_batch']}", f"--global-batch-size {knobs['global_batch']}"]
-    found += [f"--seq-length {knobs['seq']}"]
-    pieces = int(knobs["pp"]) * int(knobs["interleave"])
-    empty = -own.model.layers % pieces
-    if empty in (1, 2):
-        found.append("--account-for-loss-in-pipeline-split")
-    if empty == 2:
-        found.append("--account-for-embedding-in-pipeline-split")
-    if empty > 2:
-        found.append("--pipeline-model-parallel-layout ...")
-    flags = {
-        "--sequence-parallel": knobs["sequence_parallel"] == 1,
-        "--use-distributed-optimizer": knobs["zero_stage"] == 1,
-        "--overlap-grad-reduce": knobs["gradient_overlap"] == "window",
-        "--overlap-param-gather": knobs["gradient_overlap"] == "window" and knobs["zero_stage"] == 1,
-        "--tp-comm-overlap": knobs["tensor_overlap"] == "user_buffer" and knobs["tp"] != 1,
-    }
-    found += [flag for flag, given in flags.items() if given]
-    if knobs["cp"] != 1 and knobs["context_exchange"] != "ring":
-        found.append(f"--cp-comm-type {MEGATRON_EXCHANGES[str(knobs['context_exchange'])]}")
-    if knobs["expert_load_percent"] != 100:
-        factor = int(knobs["expert_load_percent"]) / 100
-        found += [f"--moe-expert-capacity-factor {factor:g}", "--moe-pad-expert-input-to-capacity"]
-    recompute = _megatron_recompute(str(knobs["recompute"]), int(knobs["recompute_layers"]))
-    known = {"pipeline_schedule": ("one_f_one_b",), "zero_stage": (0, 1), "shard_replicas": (1,)}
-    precision = _megatron_precision(own.recipe.name, distributed=knobs["zero_stage"] == 1)
-    return _notes_last(found + recompute + precision + _missing(knobs, known))
-
-
-def _megatron_recompute(recompute: str, layers: int) -> list[str]:
-    if recompute == "full" and layers:
-        return ["--recompute-granularity full", "--recompute-method block", f"--recompute-num-layers {layers}"]
-    if recompute == "full":
-        return ["--recompute-granularity full", "--recompute-method uniform", "--recompute-num-layers 1"]
-    return ["--recompute-granularity selective"] if recompute == "selective" else []
-
-
-def _megatron_precision(recipe: str, *, distributed: bool) -> list[str]:
-    """Return the options of a recipe: parameters are 8 bits themselves where the optimizer is distributed."""
-    if recipe == "fp16":
-        return ["--fp16"]
-    if recipe == "nvfp4":
-        return ["--bf16", "--fp4-format e2m1"]
-    if recipe == "bf16":
-        return ["--bf16"]
-    if recipe not in FP8_RECIPES:
-        return ["--bf16", f"{NO_OPTION} precision={recipe}"]
-    scaled = recipe == "mxfp8"
-    found = ["--bf16", f"--fp8-format {'e4m3' if scaled else 'hybrid'}", f"--fp8-recipe {FP8_RECIPES[recipe]}"]
-    gather = ["--fp8-param-gather", *(["--reuse-grad-buf-for-mxfp8-param-ag"] if scaled else [])]
-    return found + (gather if distributed else [])
 
 
 def _torchtitan(knobs: Mapping[str, Value], own: Calibrated) -> list[str]:
@@ -172,7 +102,7 @@ def _torchtitan(knobs: Mapping[str, Value], own: Calibrated) -> list[str]:
         found.append(f"--parallelism.context_parallel_rotate_method {exchange}")
     elif knobs["cp"] != 1:
         known["context_exchange"] = tuple(TORCHTITAN_EXCHANGES)
-    return _notes_last(found + _missing(knobs, known))
+    return notes_last(found + missing(knobs, known))
 
 
 def _torchtitan_replicates(knobs: Mapping[str, Value]) -> bool:
@@ -249,18 +179,13 @@ def _maxtext(knobs: Mapping[str, Value], own: Calibrated) -> list[str]:
         found.append(f"context_parallel_strategy={knobs['context_exchange']}")
     elif knobs["cp"] != 1:
         known["context_exchange"] = ("ring", "all_gather")
-    return _notes_last(found + _missing(knobs, known))
+    return notes_last(found + missing(knobs, known))
 
 
 def _maxtext_copies(dp: int, copies: int) -> list[str]:
     """Return how many copies of the weights there are, and over how many chips each is sharded."""
     sizes = {"data": copies, "fsdp": dp // copies}
     return [f"ici_{name}_parallelism={size}" for name, size in sizes.items() if size != 1] or ["ici_fsdp_parallelism=1"]
-
-
-def _notes_last(entries: list[str]) -> list[str]:
-    """Return the options, then what has none."""
-    return sorted(entries, key=lambda entry: entry.startswith(NO_OPTION))
 
 
 def launch_text(options: list[str]) -> str:

@@ -38,7 +38,9 @@ class Experts:
         ffn: Width of one expert (each is a gated MLP).
         shared: Experts every token visits.
         dense_layers: First layers that keep a dense MLP of width `dense_ffn`.
-        nodes: Nodes one token's experts may lie on; 0: no limit.
+        groups: Groups of consecutive experts that routing is limited by; 0: it is not (DeepSeek-V3, section 2.1.2,
+            with a group for each node).
+        group_top_k: Groups that the experts of one token lie in.
     """
 
     count: int
@@ -47,7 +49,8 @@ class Experts:
     shared: int = 0
     dense_layers: int = 0
     dense_ffn: int = 0
-    nodes: int = 0
+    groups: int = 0
+    group_top_k: int = 0
 
     def __post_init__(self) -> None:
         for field in fields(self):
@@ -59,6 +62,17 @@ class Experts:
             raise SpecError(f"top_k {self.top_k} of {self.count} experts", hint="1 <= top_k <= count")
         if self.dense_layers and not self.dense_ffn:
             raise SpecError(f"{self.dense_layers} dense layers of no width", hint="give dense_ffn")
+        if (self.groups > 0) != (self.group_top_k > 0) or self.group_top_k > self.groups:
+            raise SpecError(
+                f"group_top_k {self.group_top_k} of {self.groups} groups", hint="1 <= group_top_k <= groups"
+            )
+        if self.groups and self.count % self.groups:
+            raise SpecError(f"{self.count} experts in {self.groups} groups", hint="groups are of equal size")
+        if self.groups and self.top_k > self.count // self.groups * self.group_top_k:
+            raise SpecError(
+                f"top_k {self.top_k} from {self.group_top_k} groups of {self.count // self.groups}",
+                hint="a larger group_top_k",
+            )
 
 
 def read_part(kind: type[Part], data: Any, where: Where) -> Part:

@@ -220,9 +220,14 @@ def kept_cast_bytes(stack: Stack, recipe: Recipe) -> tuple[float, float]:
     return kept, max(kept - WEIGHT_BYTES, 0.0) if recipe.narrow_parameters else kept
 
 
-def default_tensor_mode(stack: Stack, recipe: Recipe) -> str:
-    """Return how a stack's tensor-parallel collectives overlap unless told otherwise: not at all without buffers."""
-    return "none" if stack.tensor_mode == "user_buffer" and not recipe.user_buffers else stack.tensor_mode
+def default_tensor_mode(stack: Stack, recipe: Recipe, *, sequence_parallel: bool) -> str:
+    """Return how a stack's tensor-parallel collectives overlap unless told otherwise.
+
+    User buffers pipeline gathers and scatters with products: not without sequence parallelism, whose traffic these are
+    (Megatron-Core asserts so), and not in a precision without buffers.
+    """
+    possible = stack.tensor_mode != "user_buffer" or (recipe.user_buffers and sequence_parallel)
+    return stack.tensor_mode if possible else "none"
 
 
 @dataclass(frozen=True, slots=True)

@@ -6,6 +6,7 @@ Every rule reads fields; none reads where a row comes from or how far off it is.
 from __future__ import annotations
 
 import re
+from collections.abc import Iterable
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -46,7 +47,7 @@ RECIPES = {
 """Other spellings of precision recipes: automatic mixed precision, tensor scaling, micro-scaling."""
 ACTIVATIONS = ("gelu", "swiglu", "clamped_swiglu")
 """What `dims.activation` may say."""
-LAYER_SHAPE = ("hidden", "heads", "kv_heads", "head_dim", "ffn", "gated_mlp", "latent")
+LAYER_SHAPE = ("hidden", "heads", "kv_heads", "gated_mlp", "latent")
 UNDETERMINED = "not determined"
 UNCONFIRMED = "before relying on it"
 RELEASE = re.compile(r"(\d{2})\.(0[1-9]|1[0-2])(\.\d+)*")
@@ -120,7 +121,8 @@ def read_model(row: Row, *, dropout: bool = True) -> LanguageModel:
         experts=experts,
     )
     check_heads(model)
-    return replace(model, clamped_gate=_clamped(dims, model))
+    known = _published_like(model)
+    return replace(model, clamped_gate=_clamped(dims, known), experts=_with_groups(dims, model.experts, known))
 
 
 def _gated(dims: Row, experts: Experts | None) -> bool:
@@ -136,17 +138,33 @@ def _gated(dims: Row, experts: Experts | None) -> bool:
     return gated
 
 
-def _clamped(dims: Row, model: LanguageModel) -> bool:
-    """Return whether the gate is clamped: as the row states, else as in a published model of equally shaped layers."""
-    if dims.get("activation") is not None:
-        return bool(dims["activation"] == "clamped_swiglu")
-    known = (language_model(each) for each in published_workloads() if each.clamped_gate)
-    return any(_layer_shape(each) == _layer_shape(model) for each in known)
+def _published_like(model: LanguageModel) -> list[LanguageModel]:
+    """Return the published models of equally shaped layers."""
+    known = (language_model(each) for each in published_workloads() if not each.is_vision)
+    return [each for each in known if _layer_shape(each) == _layer_shape(model)]
 
 
 def _layer_shape(model: LanguageModel) -> tuple[object, ...]:
-    experts = (model.experts.ffn, model.experts.top_k, model.experts.shared) if model.experts is not None else ()
-    return (*(getattr(model, name) for name in LAYER_SHAPE), *experts)
+    """Return what its layers multiply: latent attention has widths of its own, and so do experts."""
+    width = model.head_dim if model.latent is None else None
+    mlp = model.ffn if model.experts is None else (model.experts.ffn, model.experts.top_k, model.experts.shared)
+    return (*(getattr(model, name) for name in LAYER_SHAPE), width, mlp)
+
+
+def _clamped(dims: Row, known: Iterable[LanguageModel]) -> bool:
+    """Return whether the gate is clamped: as the row states, else as in a published model of equally shaped layers."""
+    if dims.get("activation") is not None:
+        return bool(dims["activation"] == "clamped_swiglu")
+    return any(each.clamped_gate for each in known)
+
+
+def _with_groups(dims: Row, experts: Experts | None, known: Iterable[LanguageModel]) -> Experts | None:
+    """Return the experts, routing limited as the row states, else as in a published model of equally shaped layers."""
+    if experts is None or dims.get("expert_groups") is not None:
+        return experts
+    like = (each.experts for each in known if each.experts is not None and each.experts.count == experts.count)
+    same = next(like, experts)
+    return replace(experts, groups=same.groups, group_top_k=same.group_top_k)
 
 
 def _experts(dims: Row) -> Experts:
@@ -159,6 +177,8 @@ def _experts(dims: Row) -> Experts:
         shared=whole_or(dims, "shared_experts", 0),
         dense_layers=dense,
         dense_ffn=whole(dims, "dense_ffn") if dense else 0,
+        groups=whole_or(dims, "expert_groups", 0),
+        group_top_k=whole_or(dims, "expert_group_top_k", 0),
     )
 
 
@@ -192,11 +212,10 @@ def _setup(row: Row, stack: Stack) -> TrainingSetup:
         gpus_per_node=whole(network, "gpus_per_node"),
         nic_bytes_per_s=nic,
         shared_nics=shares_nics(device, nic),
-        sequence_parallel=_sequence_parallel(row),
+        sequence_parallel=_sequence_parallel(row, stack),
         compiled="eager" not in notes,
         tensor_mode="async" if "async TP" in notes else None,
         reduce_bytes=2 if row.get("mp_mode") == "PURE" else None,
-        nodes_limit=4 if model.latent is not None else None,
     )
 
 
@@ -222,10 +241,11 @@ def _nic(network: Row, device: Device, row: Row) -> float:
     return number(network, "scale_out_bytes_per_s")
 
 
-def _sequence_parallel(row: Row) -> bool:
-    """Return whether norms are split over tp; where a row is silent, frameworks with sharded weights do so."""
+def _sequence_parallel(row: Row, stack: Stack) -> bool:
+    """Return whether norms are split over tp; where a row is silent, frameworks with sharded weights do so, and those
+    whose collectives overlap by it."""
     stated = flag(row, "sequence_parallel")
-    return sharding(row).sharded if stated is None else stated
+    return sharding(row).sharded or stack.tensor_mode == "user_buffer" if stated is None else stated
 
 
 def _recipe(row: Row, stack: Stack) -> str:

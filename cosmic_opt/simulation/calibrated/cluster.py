@@ -31,7 +31,6 @@ def setup_of(calibrated: Calibrated, dimensions: int, values: Mapping[str, int |
     assert device.fabric is not None, "catalog.calibrated checks it"
     nic = device.fabric.nic_bytes_per_s if domain.nic_bytes_per_s is None else domain.nic_bytes_per_s
     chosen = {knob: str(values[knob]) for knob in JOB_WIDE if knob in values}
-    experts = calibrated.model.experts
     return TrainingSetup(
         model=calibrated.model,
         device=device,
@@ -46,7 +45,6 @@ def setup_of(calibrated: Calibrated, dimensions: int, values: Mapping[str, int |
         tensor_mode=chosen.get("tensor_overlap"),
         gradient_overlap=chosen.get("gradient_overlap"),
         context_exchange=chosen.get("context_exchange"),
-        nodes_limit=experts.nodes or None if experts is not None else None,
     )
 
 

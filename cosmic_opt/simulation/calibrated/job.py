@@ -46,7 +46,6 @@ class TrainingSetup:
         tensor_mode: How tensor-parallel collectives overlap, a key of the stack's table; None: the stack's default.
         compiled: Elementwise kernels are fused by a compiler; False applies the stack's eager factor.
         reduce_bytes: Bytes per gradient in the reduction; None: the stack's default for the precision.
-        nodes_limit: Nodes one token may be sent to; None: no limit.
         shared_nics: A node has fewer network cards than GPUs, so there are no rails: the ranks a group has in a node
             leave it through one card, which the other groups of the node use at the same time.
         sustained_device: The device at the rate a long run keeps; derived.
@@ -67,7 +66,6 @@ class TrainingSetup:
     tensor_mode: str | None = None
     compiled: bool = True
     reduce_bytes: float | None = None
-    nodes_limit: int | None = None
     shared_nics: bool = False
     sustained_device: Device = field(init=False)
 
@@ -98,7 +96,9 @@ class TrainingSetup:
     @property
     def tensor_overlap(self) -> str:
         """How tensor-parallel collectives overlap: as told, or what the stack does at this precision."""
-        return self.tensor_mode or default_tensor_mode(self.stack, self.recipe)
+        return self.tensor_mode or default_tensor_mode(
+            self.stack, self.recipe, sequence_parallel=self.sequence_parallel
+        )
 
     @property
     def exchange(self) -> str:

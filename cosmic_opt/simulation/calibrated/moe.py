@@ -66,8 +66,8 @@ def expert_cast_pass(setup: TrainingSetup, designs: TrainingDesigns, experts: Ex
 def dispatch_pass(setup: TrainingSetup, designs: TrainingDesigns, experts: Experts) -> Pass:
     """Return dispatch and combine, as much in backward; nothing where every rank holds all experts.
 
-    Inside a node each of the k copies travels; between nodes a token travels once to each of the
-    N (1 - (1 - 1/N)^k) nodes that hold an expert of it (DeepSeek-V3, section 3.2.2, with at most `nodes_limit`).
+    Inside a node each of the k copies travels; between nodes a token travels once to each node that holds an expert of
+    it (DeepSeek-V3, section 3.2.2).
     """
     inner = np.ones_like(designs.tp)  # expert groups take consecutive ranks
     local = ranks_in_node(setup, designs.ep, inner)
@@ -75,10 +75,7 @@ def dispatch_pass(setup: TrainingSetup, designs: TrainingDesigns, experts: Exper
     tokens = designs.tokens(setup) / designs.tp
     size = ACTIVATION_BYTES * tokens * experts.top_k * designs.capacity * setup.model.hidden
     inside = group_s(setup, "all_to_all", local, inner, size)
-    copies = nodes * (1 - (1 - 1 / nodes) ** experts.top_k)
-    if setup.nodes_limit is not None:
-        copies = np.minimum(copies, setup.nodes_limit)
-    remote = ACTIVATION_BYTES * tokens * copies * (nodes - 1) / nodes * setup.model.hidden
+    remote = ACTIVATION_BYTES * tokens * nodes_of_a_token(experts, nodes) * (nodes - 1) / nodes * setup.model.hidden
     fabric = setup.device.fabric
     assert fabric is not None
     across = np.where(
@@ -90,12 +87,26 @@ def dispatch_pass(setup: TrainingSetup, designs: TrainingDesigns, experts: Exper
     return Pass(once, once)
 
 
+def nodes_of_a_token(experts: Experts, nodes: FloatArray) -> FloatArray:
+    """Return on how many of N nodes the k experts of a token lie, on average: N (1 - (1 - 1/N)^k) under even routing.
+
+    Where routing is limited to g of G groups, N counts the nodes that hold a part of one of them: a node has a part of
+    max(1, G/N) groups, none of which is chosen with probability C(G - max(1, G/N), g) / C(G, g).
+    """
+    if experts.groups:
+        own = np.maximum(experts.groups / nodes, 1.0)
+        none = np.prod([np.maximum(1 - own / (experts.groups - i), 0.0) for i in range(experts.group_top_k)], axis=0)
+        nodes = nodes * (1 - none)
+    return np.asarray(nodes * (1 - (1 - 1 / nodes) ** experts.top_k))
+
+
 def dispatch_exposed(setup: TrainingSetup, designs: TrainingDesigns, dispatch: Pass, compute: Pass) -> Pass:
     """Return what of the dispatch is seen: an interleaved schedule hides it behind another micro-batch's compute.
 
-    A share stays exposed, and so does what is longer than the compute it hides behind.
+    A share stays exposed, and so does what is longer than the compute it hides behind. Layers that run again whole rule
+    it out (Megatron-Core asserts so).
     """
-    overlap, many = setup.stack.overlap, designs.interleave > 1
+    overlap, many = setup.stack.overlap, (designs.interleave > 1) & (designs.recompute.layers == 0)
 
     def seen(traffic_s: FloatArray, compute_s: FloatArray) -> FloatArray:
         beyond = traffic_s - overlap.hidden_window * compute_s

@@ -32,6 +32,7 @@ def test_megatron_s_published_split_of_llama_70b() -> None:
         "--overlap-param-gather",
         "--tp-comm-overlap",
         "--bf16",
+        "--grad-reduce-in-bf16",
         "--fp8-format hybrid",
         "--fp8-recipe delayed",
         "--fp8-param-gather",
@@ -58,10 +59,6 @@ def test_llama_405b_gives_two_slots_to_embedding_and_loss() -> None:
     assert "--account-for-embedding-in-pipeline-split" in found
     assert "--account-for-loss-in-pipeline-split" in found
     assert "--recompute-granularity full" in found
-
-
-def test_three_empty_slots_need_a_layout_of_one_s_own() -> None:
-    assert "--pipeline-model-parallel-layout ..." in options("deepseek-v3/h100-1024")
 
 
 def test_what_is_one_or_off_is_not_typed() -> None:

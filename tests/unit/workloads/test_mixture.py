@@ -58,6 +58,12 @@ def test_other_mixtures_have_their_published_number_of_parameters(name: str, bil
         ({"count": 8, "top_k": 2, "ffn": 0}, "ffn is 0", "experts.ffn"),
         ({"count": 8, "top_k": 2, "ffn": 1.5}, "not a whole number", "experts.ffn"),
         ({"count": 8, "top_k": 2, "ffn": 8, "share": 1}, "unknown key 'share'", "experts.share"),
+        ({"count": 8, "top_k": 2, "ffn": 8, "nodes": 4}, "unknown key 'nodes'", "experts.nodes"),
+        ({"count": 8, "top_k": 2, "ffn": 8, "groups": 4}, "group_top_k 0 of 4 groups", "experts"),
+        ({"count": 8, "top_k": 2, "ffn": 8, "group_top_k": 4}, "group_top_k 4 of 0 groups", "experts"),
+        ({"count": 8, "top_k": 2, "ffn": 8, "groups": 4, "group_top_k": 5}, "group_top_k 5 of 4 groups", "experts"),
+        ({"count": 8, "top_k": 2, "ffn": 8, "groups": 3, "group_top_k": 1}, "8 experts in 3 groups", "experts"),
+        ({"count": 8, "top_k": 3, "ffn": 8, "groups": 4, "group_top_k": 1}, "top_k 3 from 1 groups of 2", "experts"),
         ({"count": 8, "top_k": 2, "ffn": 8, "dense_layers": 2}, "of no width", "experts"),
         (
             {"count": 8, "top_k": 2, "ffn": 8, "dense_layers": 32, "dense_ffn": 8},

@@ -182,6 +182,39 @@ def test_a_clamped_gate_is_a_fact_of_the_layer_s_shape_never_of_a_name() -> None
     assert not read_model(ROW | {"model": "GPT OSS 120B"}).clamped_gate
 
 
+def test_where_a_row_is_silent_norms_are_split_if_its_framework_overlaps_collectives_by_that() -> None:
+    def split(**fields: object) -> bool:
+        return read_row(
+            {key: value for key, value in (ROW | fields).items() if value is not None}
+        ).setup.sequence_parallel
+
+    assert split(sequence_parallel=None, stack="megatron-te-2025", precision="bf16")
+    assert not split(sequence_parallel=False, stack="megatron-te-2025", precision="bf16")
+    assert not split(sequence_parallel=None, stack="megatron-2021")
+
+
+DEEPSEEK = {
+    "hidden": 7168,
+    "layers": 61,
+    "heads": 128,
+    "attention": "MLA",
+    "vocab": 129280,
+    **{"experts": 256, "top_k": 8, "shared_experts": 1, "moe_ffn": 2048, "dense_layers": 3, "dense_ffn": 18432},
+}
+
+
+def test_routing_is_limited_as_the_row_states_or_as_in_a_published_model_of_equal_layers() -> None:
+    def groups(**dims: int) -> tuple[int, int]:
+        experts = read_model(ROW | {"model": "ours", "dims": DEEPSEEK | dims}).experts
+        assert experts is not None
+        return experts.groups, experts.group_top_k
+
+    assert groups() == groups(layers=12) == (8, 4)
+    assert groups(expert_groups=16, expert_group_top_k=2) == (16, 2)
+    assert groups(expert_groups=0) == (0, 0)
+    assert groups(hidden=4096) == groups(experts=128) == (0, 0)
+
+
 @pytest.mark.parametrize(
     ("activation", "gated", "clamped"),
     [("gelu", False, False), ("swiglu", True, False), ("clamped_swiglu", True, True)],

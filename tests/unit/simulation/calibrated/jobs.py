@@ -49,7 +49,7 @@ DEEPSEEK = LanguageModel(
     ffn=0,
     vocabulary=129280,
     latent=LatentAttention(),
-    experts=Experts(count=256, top_k=8, ffn=2048, shared=1, dense_layers=3, dense_ffn=18432, nodes=4),
+    experts=Experts(count=256, top_k=8, ffn=2048, shared=1, dense_layers=3, dense_ffn=18432, groups=8, group_top_k=4),
 )
 NICS = {"a100-80": 25e9, "h100-sxm": 50e9, "b200": 50e9, "gb200": 50e9, "mi300x": 50e9}
 NODES = {"a100-80": 8, "h100-sxm": 8, "b200": 8, "gb200": 72, "mi300x": 8}

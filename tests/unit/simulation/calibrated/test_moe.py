@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from dataclasses import replace
+from itertools import combinations
+from math import comb
 
 import numpy as np
 import pytest
@@ -14,11 +17,14 @@ from cosmic_opt.simulation.calibrated.moe import (
     dispatch_pass,
     expert_cast_pass,
     experts_pass,
+    nodes_of_a_token,
     permute_pass,
     routed_tokens,
 )
 from cosmic_opt.simulation.calibrated.step import step_time
 from cosmic_opt.workloads.footprint import expert_copies, layer_activation_bytes, layer_parameters
+from cosmic_opt.workloads.language_model import Experts
+from cosmic_opt.workloads.training_designs import Recompute
 from tests.unit.simulation.calibrated.jobs import QWEN_30B, setup
 
 JOB = setup(QWEN_30B)
@@ -47,10 +53,40 @@ def test_dispatch_within_the_node_is_faster_than_between_nodes() -> None:
     assert beyond > 2 * inside
 
 
-def test_a_limit_on_nodes_never_adds_traffic() -> None:
+def nodes_by_counting(experts: Experts, nodes: int) -> float:
+    """Return the nodes a token's experts lie on, over every choice of groups and exact odds of experts within them."""
+    holder = [e * nodes // experts.count for e in range(experts.count)]
+    size = experts.count // experts.groups
+    total = []
+    for chosen in combinations(range(experts.groups), experts.group_top_k):
+        held = Counter(holder[e] for group in chosen for e in range(group * size, (group + 1) * size))
+        pool = sum(held.values())
+        total.append(sum(1 - comb(pool - own, experts.top_k) / comb(pool, experts.top_k) for own in held.values()))
+    return sum(total) / len(total)
+
+
+@pytest.mark.parametrize("nodes", [1, 2, 4, 8, 16, 32, 64])
+def test_tokens_of_limited_routing_reach_the_nodes_of_their_groups(nodes: int) -> None:
+    """Half the experts lie in four of eight groups: four of eight nodes, but sixteen of thirty-two."""
+    limited = replace(EXPERTS, count=256, groups=8, group_top_k=4)
+    found = nodes_of_a_token(limited, np.array([float(nodes)]))
+    assert found[0] == pytest.approx(nodes_by_counting(limited, nodes), rel=0.035)
+
+
+def test_routing_limited_to_every_group_is_not_limited() -> None:
+    nodes = np.array([1.0, 2.0, 4.0, 8.0])
+    everywhere = replace(EXPERTS, groups=8, group_top_k=8)
+    assert nodes_of_a_token(everywhere, nodes) == pytest.approx(nodes * (1 - (1 - 1 / nodes) ** 8))
+    assert nodes_of_a_token(EXPERTS, nodes) == pytest.approx(nodes * (1 - (1 - 1 / nodes) ** 8))
+
+
+def test_fewer_groups_never_add_traffic() -> None:
     designs = TrainingDesigns.of(dp=128, ep=128)
-    free = dispatch_pass(JOB, designs, EXPERTS).forward_s
-    assert dispatch_pass(setup(QWEN_30B, nodes_limit=2), designs, EXPERTS).forward_s < free
+    times = [
+        dispatch_pass(JOB, designs, replace(EXPERTS, groups=8, group_top_k=chosen)).forward_s for chosen in (1, 2, 4, 8)
+    ]
+    assert times == sorted(times)
+    assert times[0] < times[-1] <= dispatch_pass(JOB, designs, EXPERTS).forward_s
 
 
 def test_expert_weights_are_held_by_dp_cp_tp_over_ep_ranks() -> None:
@@ -91,6 +127,13 @@ def test_an_interleaved_schedule_hides_dispatch_up_to_the_compute_beside_it() ->
     assert dispatch_exposed(JOB, plain, ten, hundred).forward_s == 10
     assert dispatch_exposed(JOB, many, ten, hundred).forward_s == pytest.approx(0.2 * 10)
     assert dispatch_exposed(JOB, many, hundred, ten).backward_s == pytest.approx(100 - 0.9 * 10)
+
+
+@pytest.mark.parametrize("layers", [0.25, 1.0])
+def test_dispatch_is_not_hidden_where_layers_run_again_whole(layers: float) -> None:
+    traffic, compute = Pass(np.full(1, 10.0), np.full(1, 10.0)), Pass(np.full(1, 100.0), np.full(1, 100.0))
+    many = TrainingDesigns.of(pp=2, interleave=2).with_recompute(Recompute.of(np.full(1, layers)))
+    assert dispatch_exposed(JOB, many, traffic, compute).both_s == 20
 
 
 def test_passes_add() -> None:

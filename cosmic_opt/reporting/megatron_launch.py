@@ -1,0 +1,120 @@
+"""What to type tomorrow on Megatron-LM: the arguments of pretrain_gpt.py (megatron/training/arguments.py)."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from itertools import groupby
+
+from cosmic_opt.catalog.calibrated import Calibrated
+from cosmic_opt.psa.domain import Value
+from cosmic_opt.reporting.launch_entries import NO_OPTION, missing, notes_last
+
+SIZES = {
+    "--tensor-model-parallel-size": "tp",
+    "--pipeline-model-parallel-size": "pp",
+    "--context-parallel-size": "cp",
+    "--expert-model-parallel-size": "ep",
+}
+FP8_RECIPES = {"fp8": "delayed", "fp8-cs": "tensorwise", "mxfp8": "mxfp8"}
+"""Megatron-Core's name of each scaling."""
+EXCHANGES = {"ring": "p2p", "all_gather": "all_gather", "all_to_all": "a2a"}
+
+
+def megatron_options(knobs: Mapping[str, Value], own: Calibrated, domain_npus: int) -> list[str]:
+    """Return the options, one entry each, of a job whose scale-up domains have `domain_npus` GPUs."""
+    found = [f"{option} {knobs[name]}" for option, name in SIZES.items() if knobs[name] != 1]
+    found += _pieces(own.model.layers, int(knobs["pp"]), int(knobs["interleave"]))
+    if own.model.experts is not None:
+        found += _experts(knobs, own, domain_npus)
+    found += [f"--micro-batch-size {knobs['micro_batch']}", f"--global-batch-size {knobs['global_batch']}"]
+    found += [f"--seq-length {knobs['seq']}"]
+    flags = {
+        "--sequence-parallel": knobs["sequence_parallel"] == 1,
+        "--use-distributed-optimizer": knobs["zero_stage"] == 1,
+        "--overlap-grad-reduce": knobs["gradient_overlap"] == "window",
+        "--overlap-param-gather": knobs["gradient_overlap"] == "window" and knobs["zero_stage"] == 1,
+        "--tp-comm-overlap": knobs["tensor_overlap"] == "user_buffer" and knobs["tp"] != 1,
+    }
+    found += [flag for flag, given in flags.items() if given]
+    if knobs["cp"] != 1 and knobs["context_exchange"] != "ring":
+        found.append(f"--cp-comm-type {EXCHANGES[str(knobs['context_exchange'])]}")
+    found += _recompute(str(knobs["recompute"]), int(knobs["recompute_layers"]))
+    found += _precision(own, distributed=knobs["zero_stage"] == 1)
+    known = {"pipeline_schedule": ("one_f_one_b",), "zero_stage": (0, 1), "shard_replicas": (1,)}
+    return notes_last(found + missing(knobs, known))
+
+
+def _pieces(layers: int, pp: int, interleave: int) -> list[str]:
+    """Return how layers are dealt out: evenly, or with slots that embedding and loss take, or by a written layout."""
+    empty = -layers % (pp * interleave)
+    if empty > 2:
+        return [f'--pipeline-model-parallel-layout "{pipeline_layout(layers, pp * interleave)}"']
+    found = [f"--num-virtual-stages-per-pipeline-rank {interleave}"] if interleave != 1 else []
+    found += ["--account-for-loss-in-pipeline-split"] if empty else []
+    return found + (["--account-for-embedding-in-pipeline-split"] if empty == 2 else [])
+
+
+def pipeline_layout(layers: int, pieces: int) -> str:
+    """Return the layers (t) of each virtual stage, in the order of the model, from the embedding (E) to the loss (L).
+
+    Slots without a layer are the first and the last ones, the larger half at the end, as `stage_load` counts them;
+    equal neighbours are written once: `(tt|)*29`. The number of virtual stages is that of the pieces, so that it is not
+    given by itself.
+    """
+    each = -(-layers // pieces)
+    begin = (each * pieces - layers) // 2
+    held = (min((i + 1) * each, begin + layers) - max(i * each, begin) for i in range(pieces))
+    stages = ["t" * max(0, count) for count in held]
+    stages[0], stages[-1] = f"E{stages[0]}", f"{stages[-1]}L"
+    runs = [(stage, len(list(run))) for stage, run in groupby(f"{stage}|" for stage in stages)]
+    return "".join(f"({stage})*{count}" if count > 1 else stage for stage, count in runs).removesuffix("|")
+
+
+def _experts(knobs: Mapping[str, Value], own: Calibrated, domain_npus: int) -> list[str]:
+    """Return how experts are held, fed and overlapped.
+
+    Between scale-up domains a token is scored as sent once to each of them, which DeepEP does and a plain all-to-all
+    does not. Dispatch beside another micro-batch's compute has a flag of its own, and not with full recompute.
+    """
+    many, ep = knobs["interleave"] != 1, int(knobs["ep"])
+    found = ["--expert-tensor-parallel-size 1"] if knobs["tp"] != 1 else []  # the flag's default is tp
+    found += ["--moe-grouped-gemm"]
+    if ep > domain_npus:
+        found += ["--moe-token-dispatcher-type flex", "--moe-enable-deepep", "--moe-router-dtype fp32"]
+    else:
+        found += ["--moe-token-dispatcher-type alltoall"]
+    if ep > 1 and many and knobs["recompute"] != "full" and own.stack.overlap.dispatch_exposed < 1:
+        found += ["--overlap-moe-expert-parallel-comm"]
+    if knobs["expert_load_percent"] != 100:
+        factor = int(knobs["expert_load_percent"]) / 100
+        found += [f"--moe-expert-capacity-factor {factor:g}", "--moe-pad-expert-input-to-capacity"]
+    return found
+
+
+def _recompute(recompute: str, layers: int) -> list[str]:
+    if recompute == "full" and layers:
+        return ["--recompute-granularity full", "--recompute-method block", f"--recompute-num-layers {layers}"]
+    if recompute == "full":
+        return ["--recompute-granularity full", "--recompute-method uniform", "--recompute-num-layers 1"]
+    return ["--recompute-granularity selective"] if recompute == "selective" else []
+
+
+def _precision(own: Calibrated, *, distributed: bool) -> list[str]:
+    """Return the options of a recipe: parameters are 8 bits themselves where the optimizer is distributed.
+
+    Under --bf16 gradients add up in 32 bits unless told otherwise.
+    """
+    recipe = own.recipe.name
+    if recipe == "fp16":
+        return ["--fp16"]
+    found = ["--bf16", *(["--grad-reduce-in-bf16"] if own.stack.held_gradient_bytes == 2 else [])]
+    if recipe == "bf16":
+        return found
+    if recipe == "nvfp4":
+        return [*found, "--fp4-format e2m1"]
+    if recipe not in FP8_RECIPES:
+        return [*found, f"{NO_OPTION} precision={recipe}"]
+    scaled = recipe == "mxfp8"
+    found += [f"--fp8-format {'e4m3' if scaled else 'hybrid'}", f"--fp8-recipe {FP8_RECIPES[recipe]}"]
+    gather = ["--fp8-param-gather", *(["--reuse-grad-buf-for-mxfp8-param-ag"] if scaled else [])]
+    return found + (gather if distributed else [])

@@ -1,0 +1,62 @@
+"""Megatron-LM's arguments say what the score took for granted."""
+
+from __future__ import annotations
+
+import re
+
+import pytest
+
+from cosmic_opt.reporting.megatron_launch import pipeline_layout
+from tests.unit.reporting.test_launch import options
+
+OVERLAP = "--overlap-moe-expert-parallel-comm"
+DEEPSEEK = {"dp": 64, "tp": 1, "pp": 16, "cp": 1, "ep": 64, "sequence_parallel": 0, "interleave": 2}
+
+
+def stages_of(layout: str) -> list[str]:
+    """Read a layout as Megatron-LM does: groups and letters are repeated, bars separate virtual stages."""
+    flat = re.sub(r"\(([^)]+)\)\*(\d+)", lambda found: found[1] * int(found[2]), layout)
+    return re.sub(r"(.)\*(\d+)", lambda found: found[1] * int(found[2]), flat).split("|")
+
+
+def test_three_empty_slots_are_written_as_a_layout() -> None:
+    found = options("deepseek-v3/h100-1024", **DEEPSEEK, recompute="none")
+    assert '--pipeline-model-parallel-layout "Et|(tt|)*30L"' in found
+    assert not any("virtual" in each for each in found)  # the layout says how many
+
+
+@pytest.mark.parametrize(("layers", "pieces"), [(61, 32), (61, 16), (61, 8), (1, 4), (5, 8), (126, 16), (96, 96)])
+def test_a_layout_holds_every_layer_and_as_many_stages_as_told(layers: int, pieces: int) -> None:
+    stages = stages_of(pipeline_layout(layers, pieces))
+    assert len(stages) == pieces
+    assert (stages[0][0], stages[-1][-1]) == ("E", "L")
+    held = [stage.count("t") for stage in stages]
+    assert sum(held) == layers
+    assert max(held) <= -(-layers // pieces)
+    assert "".join(stages).strip("EL") == "t" * layers
+
+
+def test_gradients_that_are_held_in_16_bits_are_asked_for() -> None:
+    assert "--grad-reduce-in-bf16" in options("llama3-70b/h100-64")
+    assert "--grad-reduce-in-bf16" in options("mixtral-8x22b/h100-128")
+
+
+def test_dispatch_beside_compute_is_asked_for_where_it_is_scored() -> None:
+    assert OVERLAP in options("deepseek-v3/h100-1024", **DEEPSEEK, recompute="none")
+    assert OVERLAP not in options("deepseek-v3/h100-1024", **DEEPSEEK, recompute="full")
+    assert OVERLAP not in options("deepseek-v3/h100-1024", **{**DEEPSEEK, "interleave": 1}, recompute="none")
+    assert OVERLAP not in options("llama3-70b/h100-64")
+
+
+def test_tokens_that_travel_once_to_a_node_need_the_dispatcher_that_sends_them_once() -> None:
+    beyond = options("deepseek-v3/h100-1024", **DEEPSEEK, recompute="none")
+    assert "--moe-token-dispatcher-type flex" in beyond
+    assert beyond[beyond.index("--moe-enable-deepep") + 1] == "--moe-router-dtype fp32"
+    inside = options("deepseek-v3/h100-1024", **{**DEEPSEEK, "ep": 8}, recompute="none")
+    assert "--moe-token-dispatcher-type alltoall" in inside
+    assert "--moe-enable-deepep" not in inside
+
+
+def test_user_buffers_are_typed_with_sequence_parallelism_only() -> None:
+    assert "--tp-comm-overlap" in options("llama3-70b/h100-64")
+    assert "--tp-comm-overlap" not in options("llama3-70b/h100-64", sequence_parallel=0)
