@@ -23,8 +23,9 @@ _HOST = (
     "routed_forward_s",
     "routed_backward_s",
 )
-_FLAGS = ("caches_weights", "pads_vocabulary", "repeats_keys", "context_blocks", "whole_rounds")
+_FLAGS = ("caches_weights", "pads_vocabulary", "repeats_keys", "context_blocks", "whole_rounds", "sends_once_per_rank")
 """False where a file does not say."""
+_BYTES = ("context_sum_bytes", "expert_bias_bytes")
 _OVERLAP_SHARES = ("hidden_window", "least_exposed", "fsdp_exposed", "pipeline_exposed", "dispatch_exposed")
 
 
@@ -42,7 +43,7 @@ def load_stack(name: str) -> Stack:
     """
     root, file = open_software("stack", name)
     required = tuple(field.name for field in dataclasses.fields(Stack) if field.default is dataclasses.MISSING)
-    fields = root.fields(required=required, optional=("schema", "source", *_FLAGS, "context_sum_bytes"))
+    fields = root.fields(required=required, optional=("schema", "source", *_FLAGS, *_BYTES))
     flags = {name: fields[name].flag() for name in _FLAGS if name in fields}
     with blaming(file):
         return Stack(
@@ -67,6 +68,9 @@ def load_stack(name: str) -> Stack:
             host=_host(fields["host"]),
             overlap=_overlap(fields["overlap"]),
             context_sum_bytes=number(fields["context_sum_bytes"]) if "context_sum_bytes" in fields else 2.0,
+            expert_bias_bytes=_both_passes(fields["expert_bias_bytes"])
+            if "expert_bias_bytes" in fields
+            else (0.0, 0.0),
             shipped=name in shared_names("stacks"),
             **flags,
         )
@@ -132,6 +136,14 @@ def _attention(entry: Entry) -> AttentionKernel:
         number(fields["backward_share"]),
         number(fields["square_share"]),
     )
+
+
+def _both_passes(entry: Entry | None) -> tuple[float, float]:
+    """Return an amount forward and backward, none where the file is silent."""
+    if entry is None:
+        return 0.0, 0.0
+    fields = entry.fields(required=("forward", "backward"))
+    return number(fields["forward"]), number(fields["backward"])
 
 
 def _host(entry: Entry) -> HostCost:

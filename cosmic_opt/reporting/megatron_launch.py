@@ -17,6 +17,8 @@ SIZES = {
 }
 FP8_RECIPES = {"fp8": "delayed", "fp8-cs": "tensorwise", "mxfp8": "mxfp8"}
 """Megatron-Core's name of each scaling."""
+DEEPEP_NPUS = 8
+"""GPUs of a scale-up domain that DeepEP's kernels know."""
 EXCHANGES = {"ring": "p2p", "all_gather": "all_gather", "all_to_all": "a2a"}
 
 
@@ -73,14 +75,16 @@ def pipeline_layout(layers: int, pieces: int) -> str:
 def _experts(knobs: Mapping[str, Value], own: Calibrated, domain_npus: int) -> list[str]:
     """Return how experts are held, fed and overlapped.
 
-    Between scale-up domains a token is scored as sent once to each of them, which DeepEP does and a plain all-to-all
-    does not. Dispatch beside another micro-batch's compute has a flag of its own, and not with full recompute.
+    DeepEP (domains of up to eight GPUs) and HybridEP send a token once to a rank, which a plain all-to-all does not.
+    Dispatch beside another micro-batch's compute has a flag of its own, and not with full recompute.
     """
     many, ep = knobs["interleave"] != 1, int(knobs["ep"])
     found = ["--expert-tensor-parallel-size 1"] if knobs["tp"] != 1 else []  # the flag's default is tp
     found += ["--moe-grouped-gemm"]
-    if ep > domain_npus:
-        found += ["--moe-token-dispatcher-type flex", "--moe-enable-deepep", "--moe-router-dtype fp32"]
+    if ep > 1 and own.stack.sends_once_per_rank:
+        backend = "deepep" if domain_npus <= DEEPEP_NPUS else "hybridep"
+        found += ["--moe-token-dispatcher-type flex", f"--moe-flex-dispatcher-backend {backend}"]
+        found += ["--moe-router-dtype fp32"]
     else:
         found += ["--moe-token-dispatcher-type alltoall"]
     if ep > 1 and many and knobs["recompute"] != "full" and own.stack.overlap.dispatch_exposed < 1:

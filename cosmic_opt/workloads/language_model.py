@@ -43,6 +43,7 @@ class LanguageModel:
         tied_embeddings: The head reuses the token table.
         clamped_gate: The gate is clamped, scaled and shifted and its maps have biases (gpt-oss, arXiv 2508.10925,
             section 2), which no fused kernel covers.
+        mlp_biases: Both maps of the MLP, or of each expert, have a bias.
         latent: Latent attention instead of grouped-query attention.
         experts: The mixture of experts, or None for a dense model.
     """
@@ -59,6 +60,7 @@ class LanguageModel:
     dropout: bool = False
     tied_embeddings: bool = False
     clamped_gate: bool = False
+    mlp_biases: bool = False
     latent: LatentAttention | None = None
     experts: Experts | None = None
 
@@ -164,6 +166,7 @@ def language_model(workload: Transformer) -> LanguageModel:
         dropout=workload.dropout,
         tied_embeddings=workload.tied_embeddings,
         clamped_gate=workload.clamped_gate,
+        mlp_biases="mlp" in workload.biases,
         latent=workload.latent,
         experts=workload.experts,
     )

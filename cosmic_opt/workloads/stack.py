@@ -139,6 +139,10 @@ class Stack:
             pass from rank to rank; else it is one kernel over all keys, whose gradients are reduced at once.
         whole_rounds: An interleaved schedule of micro-batches that are no multiple of the stages is refused.
         context_sum_bytes: Bytes per element of the sums of partial outputs and gradients over blocks.
+        sends_once_per_rank: Dispatch sends a token once to each rank that holds an expert of it, and combines there
+            (DeepEP, HybridEP); else once for each of its experts.
+        expert_bias_bytes: Traffic of adding biases of routed experts, which routing weights scale: per element of their
+            outputs, forward and backward. None inside fused experts.
         shipped: Whether it comes with the program; nothing is known of how far a stack of one's own is off.
     """
 
@@ -167,7 +171,9 @@ class Stack:
     repeats_keys: bool = False
     context_blocks: bool = False
     whole_rounds: bool = False
+    sends_once_per_rank: bool = False
     context_sum_bytes: float = 2.0
+    expert_bias_bytes: tuple[float, float] = (0.0, 0.0)
     shipped: bool = True
 
     def __post_init__(self) -> None:

@@ -122,7 +122,12 @@ def read_model(row: Row, *, dropout: bool = True) -> LanguageModel:
     )
     check_heads(model)
     known = _published_like(model)
-    return replace(model, clamped_gate=_clamped(dims, known), experts=_with_groups(dims, model.experts, known))
+    return replace(
+        model,
+        clamped_gate=_clamped(dims, known),
+        mlp_biases=bool(dims.get("mlp_biases", any(each.mlp_biases for each in known))),
+        experts=_with_groups(dims, model.experts, known),
+    )
 
 
 def _gated(dims: Row, experts: Experts | None) -> bool:

@@ -47,6 +47,15 @@ def permute_pass(setup: TrainingSetup, designs: TrainingDesigns) -> Pass:
     return Pass(forward, BACKWARD_PERMUTE * forward)
 
 
+def output_bias_pass(setup: TrainingSetup, designs: TrainingDesigns) -> Pass:
+    """Return adding the biases of the experts' outputs, scaled by routing weights, outside of any fused kernel."""
+    if not setup.model.mlp_biases or setup.fused_experts:
+        return Pass.zero(designs)
+    outputs = routed_tokens(setup, designs) * setup.model.hidden
+    device, fraction = setup.device, setup.stack.elementwise_fraction
+    return Pass(*(bytes_s(device, each * outputs, fraction) for each in setup.stack.expert_bias_bytes))
+
+
 def expert_cast_pass(setup: TrainingSetup, designs: TrainingDesigns, experts: Experts) -> Pass:
     """Return the casts of routed activations and expert weights; see `layer.cast_pass`.
 
@@ -66,16 +75,17 @@ def expert_cast_pass(setup: TrainingSetup, designs: TrainingDesigns, experts: Ex
 def dispatch_pass(setup: TrainingSetup, designs: TrainingDesigns, experts: Experts) -> Pass:
     """Return dispatch and combine, as much in backward; nothing where every rank holds all experts.
 
-    Inside a node each of the k copies travels; between nodes a token travels once to each node that holds an expert of
-    it (DeepSeek-V3, section 3.2.2).
+    Inside a node each of the k copies travels, or one to each rank that holds an expert of the token if the stack sends
+    it so; between nodes a token travels once to each node that holds an expert of it (DeepSeek-V3, section 3.2.2).
     """
     inner = np.ones_like(designs.tp)  # expert groups take consecutive ranks
     local = ranks_in_node(setup, designs.ep, inner)
     nodes = np.ceil(designs.ep / local)
     tokens = designs.tokens(setup) / designs.tp
-    size = ACTIVATION_BYTES * tokens * experts.top_k * designs.capacity * setup.model.hidden
+    copies = places_of_a_token(experts, designs.ep) if setup.stack.sends_once_per_rank else experts.top_k
+    size = ACTIVATION_BYTES * tokens * copies * designs.capacity * setup.model.hidden
     inside = group_s(setup, "all_to_all", local, inner, size)
-    remote = ACTIVATION_BYTES * tokens * nodes_of_a_token(experts, nodes) * (nodes - 1) / nodes * setup.model.hidden
+    remote = ACTIVATION_BYTES * tokens * places_of_a_token(experts, nodes) * (nodes - 1) / nodes * setup.model.hidden
     fabric = setup.device.fabric
     assert fabric is not None
     across = np.where(
@@ -87,17 +97,17 @@ def dispatch_pass(setup: TrainingSetup, designs: TrainingDesigns, experts: Exper
     return Pass(once, once)
 
 
-def nodes_of_a_token(experts: Experts, nodes: FloatArray) -> FloatArray:
-    """Return on how many of N nodes the k experts of a token lie, on average: N (1 - (1 - 1/N)^k) under even routing.
+def places_of_a_token(experts: Experts, places: FloatArray) -> FloatArray:
+    """Return on how many of N ranks or nodes a token's k experts lie: N (1 - (1 - 1/N)^k) on average, evenly routed.
 
-    Where routing is limited to g of G groups, N counts the nodes that hold a part of one of them: a node has a part of
-    max(1, G/N) groups, none of which is chosen with probability C(G - max(1, G/N), g) / C(G, g).
+    Where routing is limited to g of G groups, N counts the places that hold a part of one of them: a place has a part
+    of max(1, G/N) groups, none of which is chosen with probability C(G - max(1, G/N), g) / C(G, g).
     """
     if experts.groups:
-        own = np.maximum(experts.groups / nodes, 1.0)
+        own = np.maximum(experts.groups / places, 1.0)
         none = np.prod([np.maximum(1 - own / (experts.groups - i), 0.0) for i in range(experts.group_top_k)], axis=0)
-        nodes = nodes * (1 - none)
-    return np.asarray(nodes * (1 - (1 - 1 / nodes) ** experts.top_k))
+        places = places * (1 - none)
+    return np.asarray(places * (1 - (1 - 1 / places) ** experts.top_k))
 
 
 def dispatch_exposed(setup: TrainingSetup, designs: TrainingDesigns, dispatch: Pass, compute: Pass) -> Pass:

@@ -26,6 +26,7 @@ from cosmic_opt.simulation.calibrated.moe import (
     dispatch_pass,
     expert_cast_pass,
     experts_pass,
+    output_bias_pass,
     permute_pass,
 )
 from cosmic_opt.workloads.stage_load import first_layers_model
@@ -134,7 +135,7 @@ def _layer(setup: TrainingSetup, designs: TrainingDesigns) -> dict[str, Pass]:
     passes["context_parallel"], hidden = context_pass(setup, designs, attention)
     if experts is not None:
         passes["matmul"] += experts_pass(setup, designs, experts)
-        passes["elementwise"] += permute_pass(setup, designs)
+        passes["elementwise"] += permute_pass(setup, designs) + output_bias_pass(setup, designs)
         passes["casts"] += expert_cast_pass(setup, designs, experts)
         dispatch = dispatch_pass(setup, designs, experts)
         passes["dispatch"] = dispatch_exposed(setup, designs, dispatch, total(passes))

@@ -62,6 +62,18 @@ def test_an_unknown_stack_is_refused_with_the_nearest_names() -> None:
         ("fused_experts: false", "fused_experts: false\npads_vocabulary: 128", "pads_vocabulary|true or false"),
         ("fused_experts: false", "fused_experts: false\nrepeats_keys: perhaps", "repeats_keys|true or false"),
         ("fused_experts: false", "fused_experts: false\ncontext_sum_bytes: 0", "context_sum_bytes is 0"),
+        (
+            "fused_experts: false",
+            "fused_experts: false\nexpert_bias_bytes: {forward: -28, backward: 40}",
+            r"expert_bias_bytes\.forward: -28 is not a usable number",
+        ),
+        (
+            "fused_experts: false",
+            "fused_experts: false\nexpert_bias_bytes: {forward: 28, backward: .inf}",
+            "expert_bias_bytes",
+        ),
+        ("fused_experts: false", "fused_experts: false\nexpert_bias_bytes: {forward: 28}", "backward"),
+        ("fused_experts: false", "fused_experts: false\nexpert_bias_bytes: 28", "expert_bias_bytes"),
         ("kind: flash", "kind: flashy", "unknown attention.kind"),
         ("gradient: window", "gradient: sometimes", "unknown overlap.gradient"),
         ("schema: cosmic-opt/stack@1", "schema: cosmic-opt/device@1", "expected|device@1"),

@@ -133,7 +133,7 @@ def test_experts_are_whole_on_a_rank_of_a_tensor_group() -> None:
     """Megatron splits experts over tp unless told otherwise; the model does not."""
     found = options("mixtral-8x7b/h100-64", tp=2, ep=8, dp=8, pp=4)
     assert "--expert-tensor-parallel-size 1" in found
-    assert "--moe-token-dispatcher-type alltoall" in found
+    assert "--moe-token-dispatcher-type flex" in found
     assert "--moe-grouped-gemm" in found
     assert not any(each.startswith(("--expert", "--moe")) for each in options("llama3-70b/h100-64"))
 

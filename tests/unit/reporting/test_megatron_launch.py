@@ -6,6 +6,7 @@ import re
 
 import pytest
 
+from cosmic_opt.catalog.store import instance_names
 from cosmic_opt.reporting.megatron_launch import pipeline_layout
 from tests.unit.reporting.test_launch import options
 
@@ -48,13 +49,20 @@ def test_dispatch_beside_compute_is_asked_for_where_it_is_scored() -> None:
     assert OVERLAP not in options("llama3-70b/h100-64")
 
 
-def test_tokens_that_travel_once_to_a_node_need_the_dispatcher_that_sends_them_once() -> None:
-    beyond = options("deepseek-v3/h100-1024", **DEEPSEEK, recompute="none")
-    assert "--moe-token-dispatcher-type flex" in beyond
-    assert beyond[beyond.index("--moe-enable-deepep") + 1] == "--moe-router-dtype fp32"
-    inside = options("deepseek-v3/h100-1024", **{**DEEPSEEK, "ep": 8}, recompute="none")
-    assert "--moe-token-dispatcher-type alltoall" in inside
-    assert "--moe-enable-deepep" not in inside
+@pytest.mark.parametrize(("name", "backend"), [("deepseek-v3/h100-1024", "deepep"), ("mixtral-8x7b/h100-64", "deepep")])
+def test_tokens_that_travel_once_to_a_rank_need_a_dispatcher_that_sends_them_once(name: str, backend: str) -> None:
+    found = options(name, ep=8)
+    assert "--moe-token-dispatcher-type flex" in found
+    assert found[found.index(f"--moe-flex-dispatcher-backend {backend}") + 1] == "--moe-router-dtype fp32"
+    assert "--moe-token-dispatcher-type alltoall" in options(name, ep=1)
+
+
+def test_a_domain_of_more_than_eight_gpus_has_another_backend() -> None:
+    mixtures = [name for name in instance_names() if name.startswith(("qwen3", "deepseek")) and "/gb" in name]
+    names = [name for name in mixtures if not name.endswith("serving")]
+    assert names
+    for name in names:
+        assert "--moe-flex-dispatcher-backend hybridep" in options(name, ep=16)
 
 
 def test_user_buffers_are_typed_with_sequence_parallelism_only() -> None:

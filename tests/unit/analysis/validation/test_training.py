@@ -182,6 +182,13 @@ def test_a_clamped_gate_is_a_fact_of_the_layer_s_shape_never_of_a_name() -> None
     assert not read_model(ROW | {"model": "GPT OSS 120B"}).clamped_gate
 
 
+def test_expert_biases_are_as_stated_or_those_of_a_published_model_of_equal_layers() -> None:
+    mixture = next(row for row in rows().values() if row["model"] == "GPT OSS 120B")
+    assert read_model(mixture | {"model": "ours"}).mlp_biases
+    assert not read_model(mixture | {"dims": mixture["dims"] | {"mlp_biases": False}}).mlp_biases
+    assert not read_model(mixture | {"dims": mixture["dims"] | {"hidden": 2048}}).mlp_biases
+
+
 def test_where_a_row_is_silent_norms_are_split_if_its_framework_overlaps_collectives_by_that() -> None:
     def split(**fields: object) -> bool:
         return read_row(

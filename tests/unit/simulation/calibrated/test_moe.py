@@ -17,8 +17,9 @@ from cosmic_opt.simulation.calibrated.moe import (
     dispatch_pass,
     expert_cast_pass,
     experts_pass,
-    nodes_of_a_token,
+    output_bias_pass,
     permute_pass,
+    places_of_a_token,
     routed_tokens,
 )
 from cosmic_opt.simulation.calibrated.step import step_time
@@ -69,15 +70,15 @@ def nodes_by_counting(experts: Experts, nodes: int) -> float:
 def test_tokens_of_limited_routing_reach_the_nodes_of_their_groups(nodes: int) -> None:
     """Half the experts lie in four of eight groups: four of eight nodes, but sixteen of thirty-two."""
     limited = replace(EXPERTS, count=256, groups=8, group_top_k=4)
-    found = nodes_of_a_token(limited, np.array([float(nodes)]))
+    found = places_of_a_token(limited, np.array([float(nodes)]))
     assert found[0] == pytest.approx(nodes_by_counting(limited, nodes), rel=0.035)
 
 
 def test_routing_limited_to_every_group_is_not_limited() -> None:
     nodes = np.array([1.0, 2.0, 4.0, 8.0])
     everywhere = replace(EXPERTS, groups=8, group_top_k=8)
-    assert nodes_of_a_token(everywhere, nodes) == pytest.approx(nodes * (1 - (1 - 1 / nodes) ** 8))
-    assert nodes_of_a_token(EXPERTS, nodes) == pytest.approx(nodes * (1 - (1 - 1 / nodes) ** 8))
+    assert places_of_a_token(everywhere, nodes) == pytest.approx(nodes * (1 - (1 - 1 / nodes) ** 8))
+    assert places_of_a_token(EXPERTS, nodes) == pytest.approx(nodes * (1 - (1 - 1 / nodes) ** 8))
 
 
 def test_fewer_groups_never_add_traffic() -> None:
@@ -87,6 +88,16 @@ def test_fewer_groups_never_add_traffic() -> None:
     ]
     assert times == sorted(times)
     assert times[0] < times[-1] <= dispatch_pass(JOB, designs, EXPERTS).forward_s
+
+
+def test_a_token_is_sent_once_to_a_rank_where_the_stack_does_so() -> None:
+    """Of eight ranks the eight experts of a token lie on 5.25, so of eight copies so many travel."""
+    every = setup(QWEN_30B, stack="torchtitan-2025")
+    once = replace(every, stack=replace(every.stack, sends_once_per_rank=True))
+    designs = TrainingDesigns.of(dp=8, ep=8)
+    long, short = (dispatch_pass(replace(each, sequence=2**20), designs, EXPERTS).forward_s for each in (every, once))
+    assert short / long == pytest.approx((1 - (7 / 8) ** 8), rel=0.01)  # bandwidth alone: latency is nothing here
+    assert JOB.stack.sends_once_per_rank
 
 
 def test_expert_weights_are_held_by_dp_cp_tp_over_ep_ranks() -> None:
@@ -101,6 +112,19 @@ def test_permutation_moves_k_copies_three_times_and_once_when_fused() -> None:
     assert plain.forward_s == pytest.approx(3 * 4 * 4096 * 8 * 2048 / rate)
     fused = permute_pass(setup(QWEN_30B, stack="megatron-te-2026", recipe="mxfp8"), TrainingDesigns.of())
     assert fused.forward_s == pytest.approx(plain.forward_s / 3)
+
+
+def test_biases_of_routed_outputs_are_added_in_separate_kernels_unless_experts_are_fused() -> None:
+    biased = replace(QWEN_30B, mlp_biases=True)
+    own = setup(biased)
+    added = output_bias_pass(own, TrainingDesigns.of())
+    outputs, rate = 4096 * 8 * 2048, 0.62 * own.device.memory_bytes_per_s
+    assert added.forward_s == pytest.approx(28 * outputs / rate)
+    assert added.backward_s == pytest.approx(40 * outputs / rate)
+    assert output_bias_pass(JOB, TrainingDesigns.of()).both_s == 0
+    fused = setup(biased, stack="megatron-te-2026", recipe="mxfp8")
+    assert output_bias_pass(fused, TrainingDesigns.of()).both_s == 0
+    assert output_bias_pass(setup(biased, stack="torchtitan-2025"), TrainingDesigns.of()).both_s == 0
 
 
 def test_fused_experts_exist_for_block_scaled_recipes_only() -> None:
