@@ -22,12 +22,13 @@ LEAST_ROWS = 5
 """A group with fewer rows has no percentile of its own, and a degree that fewer reach is not covered."""
 DEGREES = ("tp", "pp", "cp", "ep")
 HEADER = """\
-# How far predicted steps are from measured ones: 90th percentile of |measured / predicted - 1| by stack and precision.
+# How far predicted steps are from measured ones: 90th percentile of |measured / predicted - 1| by stack and products.
 schema: cosmic-opt/accuracy@1
 """
 FOOTER = """\
 source:
   p90: "published training steps, folds 0 and 1 of the reference rows; written by benchmarks/training_accuracy.py"
+  few: "steps of groups with too few of them for a percentile"
   most_gpus: "the largest and longest measured jobs"
   most_degrees: "the largest degree of each kind that at least five of these rows reach"
 """
@@ -59,7 +60,8 @@ def main(path: Path) -> None:
     )
     print(f"devices: [{', '.join(sorted(devices))}]")
     covered = ", ".join(f"{name}: {sorted(values)[-LEAST_ROWS]}" for name, values in degrees.items())
-    print(f"most_gpus: {gpus}\nmost_tokens: {tokens}\nmost_degrees: {{{covered}}}\n{FOOTER}", end="")
+    few = ", ".join(f"{group}: {len(errors[group])}" for group in sorted(errors) if len(errors[group]) < LEAST_ROWS)
+    print(f"few: {{{few}}}\nmost_gpus: {gpus}\nmost_tokens: {tokens}\nmost_degrees: {{{covered}}}\n{FOOTER}", end="")
 
 
 if __name__ == "__main__":

@@ -110,9 +110,10 @@ def load_accuracy(kind: str = "training") -> Accuracy:
     path = shared_path("accuracy", kind, Path(), Where(key="kind"))
     root = read_document(path, "accuracy")
     required = ("p90", "devices", "most_gpus", "most_tokens")
-    fields = root.fields(required=required, optional=("schema", "source", "most_degrees", "covers"))
+    fields = root.fields(required=required, optional=("schema", "source", "most_degrees", "covers", "few"))
     degrees = fields["most_degrees"].mapping() if "most_degrees" in fields else {}
     covers = fields["covers"].mapping() if "covers" in fields else {}
+    few = fields["few"].mapping() if "few" in fields else {}
     return Accuracy(
         p90=numbers(fields["p90"]),
         devices=frozenset(entry.text() for entry in fields["devices"].items()),
@@ -120,6 +121,7 @@ def load_accuracy(kind: str = "training") -> Accuracy:
         most_tokens=fields["most_tokens"].integer(low=1),
         most_degrees={name: entry.integer(low=1) for name, entry in degrees.items()},
         covers={group: _coverage(entry) for group, entry in covers.items()},
+        few={group: entry.integer(low=1) for group, entry in few.items()},
     )
 
 

@@ -10,7 +10,7 @@ from cosmic_opt.catalog.calibrated import Calibrated
 from cosmic_opt.reporting.numbers import percent, rate, shares, table
 from cosmic_opt.reporting.serving_scores import memory_keys, serving_text, serving_warnings
 from cosmic_opt.search.report import Report
-from cosmic_opt.simulation.calibrated.predict import Prediction
+from cosmic_opt.simulation.calibrated.predict import UNKNOWN_GROUP, Prediction
 from cosmic_opt.simulation.calibrated.serving_predict import ServingPrediction
 from cosmic_opt.units import Unit, show, show_seconds
 from cosmic_opt.workloads.memory import MemoryBreakdown
@@ -126,8 +126,9 @@ def _prediction(prediction: Prediction | ServingPrediction, instance: BoundInsta
     """Return how sure the step is, and what decides it that nobody states."""
     low, high = (show_seconds(seconds) for seconds in prediction.interval)
     data = instance.data
+    basis = "from all measured steps, widened" if prediction.group == UNKNOWN_GROUP else prediction.group
     lines = [
-        f"  measured steps lie between {low} and {high} nine times in ten ({prediction.group})",
+        f"  measured steps lie between {low} and {high} nine times in ten ({basis})",
         f"  stack {data['stack']}, precision {data['precision']}; the hidden input that moves it most: "
         f"{prediction.hidden_input}",
         *(f"  extrapolates: {each}" for each in prediction.extrapolates),

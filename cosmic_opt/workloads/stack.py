@@ -255,6 +255,7 @@ class Accuracy:
         most_degrees: Largest degree of each kind of parallelism ("cp", "ep", ...) that several measured jobs reach;
             a kind that is not named has no limit.
         covers: What the rows of each group of served jobs have, groups too small for a percentile included.
+        few: Measured training steps of each group that has some, but too few for a percentile.
     """
 
     p90: Mapping[str, float]
@@ -263,6 +264,7 @@ class Accuracy:
     most_tokens: int
     most_degrees: Mapping[str, int] = field(default_factory=dict)
     covers: Mapping[str, Coverage] = field(default_factory=dict)
+    few: Mapping[str, int] = field(default_factory=dict)
 
 
 def _above_zero(value: float, key: str) -> None:

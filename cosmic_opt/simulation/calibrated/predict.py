@@ -14,6 +14,8 @@ from cosmic_opt.workloads.footprint import Footprint, footprint
 from cosmic_opt.workloads.stack import Accuracy, kept_cast_bytes
 
 UNKNOWN_GROUP = "other"
+WIDE = "16-bit"
+"""Products in fp16 and bf16 run at one rate, and their steps are one group."""
 OUTSIDE = 2
 """How many times as wide as its own a group's interval is outside what was measured, as that of unknown stacks is
 against all rows'."""
@@ -39,10 +41,10 @@ class Prediction:
     Attributes:
         step_s: Seconds; the sum of `terms` in their order, exactly.
         memory: Bytes of the fullest pipeline stage.
-        group: The accuracy group whose p90 made `interval`.
+        group: The accuracy group whose p90 made `interval`: the job's own, `UNKNOWN_GROUP` where too few were measured.
         hidden_input: The input that is usually not stated and moves this step most.
         interval: Seconds (low, high) a measurement lies between nine times in ten; outside the range of measured jobs
-            twice as wide as the group's, at least as wide as an unknown group's.
+            twice as wide as that of `group`, at least as wide as an unknown group's.
         extrapolates: What about this job lies outside what was measured.
     """
 
@@ -70,28 +72,44 @@ def predict(
     step_s = float(result.step_s[0])
     group = accuracy_group(setup)
     memory = footprint(setup, designs, setup.recipe.operand_bytes, kept_cast_bytes(setup.stack, setup.recipe))
-    extrapolates = _extrapolates(setup, designs, memory, accuracy)
-    unknown = accuracy.p90[UNKNOWN_GROUP]
-    p90 = accuracy.p90.get(group, unknown)
-    if group in accuracy.p90 and group != UNKNOWN_GROUP and len(extrapolates) > len(setup.device.extrapolates):
-        p90 = max(OUTSIDE * p90, unknown)
+    constants = [f"{part} constants of {setup.device.name} are another device's" for part in setup.device.extrapolates]
+    unmeasured = _unmeasured(setup, group, accuracy)
+    outside = _outside(setup, designs, memory, accuracy)
+    known = UNKNOWN_GROUP if unmeasured else group
+    p90 = accuracy.p90[known]
+    if outside:
+        p90 = max(OUTSIDE * p90, accuracy.p90[UNKNOWN_GROUP])
     return Prediction(
         step_s=step_s,
         terms=terms,
         memory=memory,
-        group=group,
+        group=known,
         hidden_input=_hidden_input(setup, terms, recompute_stated),
         interval=(step_s / (1 + p90), step_s / max(1 - p90, 0.1)),
-        extrapolates=extrapolates,
+        extrapolates=(*constants, *unmeasured, *outside),
     )
 
 
 def accuracy_group(setup: TrainingSetup) -> str:
-    """Return the group a job's accuracy is known for: its stack, and experts or width of its products."""
+    """Return the group of jobs a job is like: its stack, and experts or width of its products."""
     if not setup.stack.shipped:
         return UNKNOWN_GROUP
-    kind = "experts" if setup.model.experts is not None else setup.recipe.precision.replace("bf16", "fp16")
+    kind = "experts" if setup.model.experts is not None else setup.recipe.precision if setup.recipe.cast_bytes else WIDE
     return f"{setup.stack.name} {kind}"
+
+
+def _unmeasured(setup: TrainingSetup, group: str, accuracy: Accuracy) -> tuple[str, ...]:
+    """Return why nothing is known of a group's own accuracy; empty where it is known."""
+    if not setup.stack.shipped:
+        return (f"{setup.stack.name} is a file of one's own: nothing was measured with it",)
+    if group in accuracy.p90:
+        return ()
+    few = accuracy.few.get(group, 0)
+    steps = f"{f'only {few}' if few else 'no'} measured {{}}step{'s'[: few > 1]}"
+    if setup.model.experts is not None:
+        return (f"{steps.format('')} of experts with {setup.stack.name}",)
+    width = setup.recipe.precision if setup.recipe.cast_bytes else "16 bits"
+    return (f"{steps.format('dense ')} in {width} with {setup.stack.name}",)
 
 
 def _hidden_input(setup: TrainingSetup, terms: Mapping[str, float], recompute_stated: bool) -> str:
@@ -106,12 +124,9 @@ def _hidden_input(setup: TrainingSetup, terms: Mapping[str, float], recompute_st
     return max(weights, key=lambda name: weights[name])
 
 
-def _extrapolates(
-    setup: TrainingSetup, designs: TrainingDesigns, memory: Footprint, accuracy: Accuracy
-) -> tuple[str, ...]:
-    found = [f"{part} constants of {setup.device.name} are another device's" for part in setup.device.extrapolates]
-    if not setup.stack.shipped:
-        found.append(f"{setup.stack.name} is a file of one's own: nothing was measured with it")
+def _outside(setup: TrainingSetup, designs: TrainingDesigns, memory: Footprint, accuracy: Accuracy) -> tuple[str, ...]:
+    """Return what of a job lies beyond the measured ones, of whatever stack."""
+    found = list[str]()
     if setup.device.gemm.joules_per_flop_bit and not setup.recipe.cast_bytes:
         found.append(f"16 bits on {setup.device.name}: what power feeds is known of 8 and 4 bits")
     if setup.device.name not in accuracy.devices:

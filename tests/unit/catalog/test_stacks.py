@@ -117,4 +117,4 @@ def test_an_unknown_recipe_is_refused() -> None:
 def test_accuracy_covers_unknown_groups() -> None:
     accuracy = load_accuracy()
     assert max(accuracy.p90.values()) < 1
-    assert accuracy.p90["other"] > accuracy.p90["megatron-2021 fp16"]
+    assert accuracy.p90["other"] > accuracy.p90["megatron-2021 16-bit"]

@@ -20,15 +20,39 @@ ACCURACY = load_accuracy()
 def test_the_interval_is_made_of_the_group_s_p90() -> None:
     job = setup(stack="fsdp-2023")
     found = predict(job, TrainingDesigns.of(dp=8, zero_stage=3), ACCURACY)
-    p90 = ACCURACY.p90["fsdp-2023 fp16"]
-    assert found.group == accuracy_group(job) == "fsdp-2023 fp16"
+    p90 = ACCURACY.p90["fsdp-2023 16-bit"]
+    assert found.group == accuracy_group(job) == "fsdp-2023 16-bit"
     assert found.interval == (found.step_s / (1 + p90), found.step_s / (1 - p90))
     assert sum(found.terms.values()) == found.step_s
 
 
 def test_an_unknown_group_has_the_widest_interval() -> None:
-    found = predict(setup(stack="fairscale-2022"), TrainingDesigns.of(dp=8), ACCURACY)
+    found = predict(setup(stack="fairscale-2022"), TrainingDesigns.of(dp=8, zero_stage=3), ACCURACY)
+    assert found.group == UNKNOWN_GROUP
     assert found.interval[0] == found.step_s / (1 + ACCURACY.p90[UNKNOWN_GROUP])
+
+
+@pytest.mark.parametrize(
+    ("job", "said"),
+    [
+        (setup(recipe="bf16"), "no measured dense step in 16 bits with megatron-te-2025"),
+        (setup(stack="torchtitan-2025"), "only 3 measured dense steps in 16 bits with torchtitan-2025"),
+        (setup(stack="megatron-te-2026", recipe="nvfp4", device="b200"), "only 1 measured dense step in fp4 with"),
+        (setup(QWEN_30B, stack="torchtitan-2025"), "no measured step of experts with torchtitan-2025"),
+    ],
+)
+def test_a_group_without_rows_of_its_own_says_so_and_has_the_interval_of_all_rows(job, said: str) -> None:
+    found = predict(job, TrainingDesigns.of(dp=8, zero_stage=3), ACCURACY)
+    assert [each for each in found.extrapolates if each.startswith(said)]
+    assert found.group == UNKNOWN_GROUP
+    assert found.interval[0] <= found.step_s / (1 + ACCURACY.p90[UNKNOWN_GROUP])
+
+
+def test_an_unmeasured_group_beyond_measured_jobs_is_as_wide_again() -> None:
+    found = predict(setup(recipe="bf16"), TrainingDesigns.of(dp=8, tp=16, zero_stage=1), ACCURACY)
+    assert len(found.extrapolates) == 2
+    p90 = ACCURACY.p90[UNKNOWN_GROUP]
+    assert found.interval == (found.step_s / (1 + 2 * p90), found.step_s / (1 - 2 * p90))
 
 
 @pytest.mark.parametrize(
@@ -55,15 +79,15 @@ def test_recompute_that_is_not_stated_is_the_hidden_input() -> None:
 
 def test_extrapolation_is_flagged() -> None:
     many = TrainingDesigns.of(dp=4096, tp=8)
-    found = predict(setup(GPT_175B, sequence=524288, global_batch=4096), many, ACCURACY)
+    found = predict(setup(GPT_175B, recipe="fp8", sequence=524288, global_batch=4096), many, ACCURACY)
     assert len(found.extrapolates) == 3
     assert "exceed the device's memory" in found.extrapolates[-1]
-    assert predict(setup(), TrainingDesigns.of(dp=8, zero_stage=3), ACCURACY).extrapolates == ()
+    assert predict(setup(recipe="fp8"), TrainingDesigns.of(dp=8, zero_stage=3), ACCURACY).extrapolates == ()
 
 
 def test_outside_the_measured_range_the_interval_is_the_widest() -> None:
     designs = TrainingDesigns.of(dp=8, zero_stage=3)
-    known, unknown = (predict(setup(device=name), designs, ACCURACY) for name in ("h100-sxm", "mi300x"))
+    known, unknown = (predict(setup(device=name, recipe="fp8"), designs, ACCURACY) for name in ("h100-sxm", "mi300x"))
     assert known.extrapolates == ()
     assert "no measured step on mi300x" in unknown.extrapolates
     assert unknown.interval[0] == unknown.step_s / (1 + ACCURACY.p90[UNKNOWN_GROUP])
@@ -74,7 +98,7 @@ def test_a_stack_of_one_s_own_has_no_known_accuracy_whatever_its_name(tmp_path: 
     own = tmp_path / "mine.yaml"
     own.write_text(shipped.read_text(encoding="utf-8").replace("launch_s: ", "launch_s: 1"), encoding="utf-8")
     job = replace(setup(), stack=load_stack(str(own)))
-    found = predict(job, TrainingDesigns.of(dp=8), ACCURACY)
+    found = predict(job, TrainingDesigns.of(dp=8, zero_stage=3), ACCURACY)
     assert job.stack.name == "megatron-te-2025"
     assert found.group == UNKNOWN_GROUP
     assert found.interval[0] == found.step_s / (1 + ACCURACY.p90[UNKNOWN_GROUP])
@@ -117,6 +141,8 @@ def test_a_degree_beyond_what_rows_cover_is_flagged_and_widens_the_interval(name
 @pytest.mark.parametrize("cp", [4, 8, 16])
 def test_the_known_miss_of_context_parallelism_lies_inside_its_interval(cp: int) -> None:
     """Rows of cp 4 and 8 are predicted 31 and 34 % too fast."""
-    found = predict(setup(stack="torchtitan-2025"), TrainingDesigns.of(dp=64, cp=cp, zero_stage=3), ACCURACY)
+    found = predict(
+        setup(stack="torchtitan-2025", recipe="fp8"), TrainingDesigns.of(dp=64, cp=cp, zero_stage=3), ACCURACY
+    )
     assert found.interval[0] <= found.step_s * 1.34 <= found.interval[1]
     assert len(found.extrapolates) == 1
