@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import json
 from collections import defaultdict
+from collections.abc import Mapping
 from pathlib import Path
 
 import numpy as np
@@ -14,6 +15,7 @@ from arguments import path_given
 
 from cosmic_opt.analysis.validation import validate
 from cosmic_opt.analysis.validation.report import CALIBRATION_FOLDS
+from cosmic_opt.analysis.validation.training import step_metric
 from cosmic_opt.analysis.validation.training_rows import read_row
 from cosmic_opt.errors import SpecError
 from cosmic_opt.simulation.calibrated.predict import UNKNOWN_GROUP, accuracy_group
@@ -22,7 +24,7 @@ LEAST_ROWS = 5
 """A group with fewer rows has no percentile of its own, and a degree that fewer reach is not covered."""
 DEGREES = ("tp", "pp", "cp", "ep")
 HEADER = """\
-# How far predicted steps are from measured ones: 90th percentile of |measured / predicted - 1| by stack and products.
+# How far predicted steps are from measured ones: 90th percentile of |predicted / measured - 1| by stack and products.
 schema: cosmic-opt/accuracy@1
 """
 FOOTER = """\
@@ -32,6 +34,11 @@ source:
   most_gpus: "the largest and longest measured jobs"
   most_degrees: "the largest degree of each kind that at least five of these rows reach"
 """
+
+
+def step_error(row: Mapping[str, object], error: float) -> float:
+    """Return |predicted / measured - 1| of the step: a rate is inversely proportional to it."""
+    return abs(error if step_metric(row)[0] == "step_time_s" else 1 / (1 + error) - 1)
 
 
 def main(path: Path) -> None:
@@ -45,7 +52,7 @@ def main(path: Path) -> None:
             read = read_row(row)
         except SpecError:
             continue
-        errors[accuracy_group(read.setup)].append(abs(result.error))
+        errors[accuracy_group(read.setup)].append(step_error(row, result.error))
         devices.add(read.setup.device.name)
         for name in DEGREES:
             degrees[name].append(int(getattr(read.designs, name)[0]))

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import random
+from collections import defaultdict
 from functools import cache
 from typing import Any
 
@@ -16,6 +17,7 @@ from cosmic_opt.analysis.validation.training import NO_STEPS, predict_training
 from cosmic_opt.analysis.validation.training_rows import read_model, read_row
 from cosmic_opt.catalog.store import data_root
 from cosmic_opt.errors import SpecError
+from cosmic_opt.simulation.calibrated.predict import accuracy_group
 from cosmic_opt.workloads.language_model import training_flops
 
 ROWS = data_root() / "benchmarks" / "data" / "training.json"
@@ -281,6 +283,18 @@ def test_dense_steps_in_eight_and_four_bits_are_within_4_and_12_percent(fold: tu
     assert len(found) == (55 if fold == (0, 1) else 27)
     assert np.median(found) <= 0.04
     assert np.quantile(found, 0.9) <= 0.12
+
+
+def test_nine_calibration_steps_in_ten_lie_inside_the_interval_of_their_group() -> None:
+    inside = defaultdict[str, list[bool]](list)
+    for row in shipped().rows:
+        if row.error is not None and row.confidence is not None and rows()[row.id]["fold"] < 2:
+            low, high = row.confidence.interval
+            inside[accuracy_group(read_row(rows()[row.id]).setup)].append(low <= rows()[row.id]["value"] <= high)
+    shares = {group: np.mean(found) for group, found in inside.items() if len(found) >= 5}
+    assert len(shares) == 7
+    assert min(shares.values()) > 0.85, shares
+    assert max(shares.values()) < 0.96, shares
 
 
 def test_steps_with_experts_are_within_12_and_30_percent() -> None:
