@@ -22,6 +22,7 @@ from cosmic_opt.system.hardware.device import (
     FabricConstants,
     GemmConstants,
     KindFactors,
+    Origin,
     Protocol,
     RooflineConstants,
     TileLibrary,
@@ -54,6 +55,8 @@ INSTALLED = "installed_memory"
 """What the driver of a device reports; without it, the data sheet's `memory_capacity`."""
 MEMORY_TYPE = "memory_type"
 """The kind of memory, where one knows it: what tells apart those who call another board by the same name."""
+CALIBRATED = "calibrated"
+"""What `calibrate` says of a file it wrote: the device it began with, and the measured rows it fitted."""
 LINKS = ("refines", "like")
 """A section may refine that of a shipped file of the same device, or be like another device's."""
 MOST_LINKS = 4
@@ -142,7 +145,7 @@ def _read(path: Path) -> Device:
     root = read_document(path, "device")
     fields = root.fields(
         required=("name", "peak", "memory_bandwidth", "memory_capacity"),
-        optional=("schema", "source", "aliases", "kernels", "fabric", INSTALLED, MEMORY_TYPE),
+        optional=("schema", "source", "aliases", "kernels", "fabric", INSTALLED, MEMORY_TYPE, CALIBRATED),
     )
     if "kernels" not in fields:
         raise root.fail("the device has no kernel constants", "give it a 'kernels:' section, see a100-80")
@@ -168,7 +171,17 @@ def _read(path: Path) -> Device:
         fabric=None if fabric is None else _fabric(fabric),
         extrapolates=tuple(extrapolates),
         memory_type=fields[MEMORY_TYPE].text() if MEMORY_TYPE in fields else None,
+        origin=_origin(fields[CALIBRATED], fields["kernels"]) if CALIBRATED in fields else None,
     )
+
+
+def _origin(entry: Entry, kernels: Entry) -> Origin:
+    """Return what a file of `calibrate` says of itself; its kernels must refine the device that it names."""
+    fields = entry.fields(required=("from", "rows", "steps"))
+    name, refined = fields["from"].text(), kernels.mapping().get(LINKS[0])
+    if refined is None or refined.text() != name:
+        raise fields["from"].fail(f"the kernels do not refine {name!r}", "leave 'calibrated' out, or run calibrate")
+    return Origin(name, fields["rows"].integer(low=0), fields["steps"].integer(low=0))
 
 
 def _number(entry: Entry | None, default: float | None = None, *, low: float = 0.0, high: float = 1e3) -> float:

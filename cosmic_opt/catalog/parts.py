@@ -84,7 +84,7 @@ def read_device(entry: Entry, beside: Path) -> Device:
     root, path = open_part("devices", entry, beside)
     fields = root.fields(
         required=("name", "peak", "memory_bandwidth", "memory_capacity"),
-        optional=("schema", "source", "aliases", "kernels", "fabric", "installed_memory", "memory_type"),
+        optional=("schema", "source", "aliases", "kernels", "fabric", "installed_memory", "memory_type", "calibrated"),
     )
     units = {"peak": Unit.FLOP_PER_S, "memory_bandwidth": Unit.BYTES_PER_S, "memory_capacity": Unit.BYTES}
     numbers = {key: positive(fields[key], unit) for key, unit in units.items()}

@@ -64,7 +64,7 @@ def serving_of(spec: InstanceSpec, workload: Transformer, data: dict[str, Value]
     refuse_decided(spec, f"engine {engine.name!r}", DECIDED_BY_ENGINE, changed)
     device = device_of(spec)
     device.peak(numbers.compute)
-    check_devices(engine, device.name, str(data["engine"]))
+    check_devices(engine, device.board, str(data["engine"]))
     domain = scale_up(len(spec.system.dimensions), data)
     data |= {
         "experts": workload.experts.count if workload.experts is not None else 1,

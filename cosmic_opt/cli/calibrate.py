@@ -15,7 +15,7 @@ from cosmic_opt.cli.files import check_target, require_file, whole_file
 from cosmic_opt.cli.options import Command, Json, Quiet
 from cosmic_opt.cli.output import Output
 from cosmic_opt.errors import SpecError, Where
-from cosmic_opt.system.hardware import Device
+from cosmic_opt.system.hardware import Device, Origin
 
 if TYPE_CHECKING:
     from cosmic_opt.analysis.calibration import Calibration
@@ -51,9 +51,9 @@ def run_calibrate(
             require_file(path, option)
     if out is not None:
         check_target(out, SUFFIXES, force=force)
-    results, provenance = _fit(start, rows, steps)
+    results, origin, provenance = _fit(start, rows, steps)
     if out is not None:
-        _write(out, results, provenance)
+        _write(out, results, origin, provenance)
         output.log(f"wrote {out}")
     shown = None if out is None else str(out)
     output.result("calibrate", calibration_keys(start.name, results, shown), calibration_text(start.name, results))
@@ -65,34 +65,36 @@ def add(app: typer.Typer) -> None:
     app.command("calibrate", cls=Command)(run_calibrate)
 
 
-def _fit(start: Device, rows: Path | None, steps: Path | None) -> tuple[list[Calibration], str]:
-    """Return the fits in their order (kernels first, then steps), and what the device file says of its origin."""
+def _fit(start: Device, rows: Path | None, steps: Path | None) -> tuple[list[Calibration], Origin, str]:
+    """Return the fits in their order (kernels first, then steps), and what the device file says of their origin."""
     from cosmic_opt.analysis.calibration import calibrate, read_rows, refine
 
     device, origins = start, list[str]()
     results: list[Calibration] = []
+    counts = {"rows": 0, "steps": 0}
     if rows is not None:
         measured = read_rows(read_measurements(rows), device, where=Where(str(rows)))
         results.append(calibrate(device, measured))
         device = results[-1].device
+        counts["rows"] = measured.fitted
         origins.append(f"fitted by cosmic-opt calibrate on {measured.fitted} rows of {_named(rows)}")
     if steps is not None:
         results.append(refine(device, read_measurements(steps), where=Where(str(steps))))
-        number = results[-1].fitted
+        counts["steps"] = number = results[-1].fitted
         origins.append(
             f"refined on {number} end-to-end steps of {_named(steps)}, which it no longer predicts independently"
         )
-    return results, "; ".join([*origins, f"starting from {start.name}"])
+    return results, Origin(start.name, **counts), "; ".join([*origins, f"starting from {start.name}"])
 
 
 def _named(path: Path) -> str:
     return f"{path.name} (sha256 {hashlib.sha256(path.read_bytes()).hexdigest()[:DIGEST]})"
 
 
-def _write(out: Path, results: list[Calibration], provenance: str) -> None:
+def _write(out: Path, results: list[Calibration], origin: Origin, provenance: str) -> None:
     from cosmic_opt.reporting.device_file import device_file
 
     fitted = [change.constant for result in results for change in result.changes]
     errors = [error for result in results for error in result.errors]
     with whole_file(out) as file:
-        file.write(device_file(results[-1].device, fitted, provenance=provenance, errors=errors))
+        file.write(device_file(results[-1].device, fitted, origin, provenance=provenance, errors=errors))

@@ -5,12 +5,14 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 
 from cosmic_opt.analysis.calibration import FitError
-from cosmic_opt.system.hardware import Device, RooflineConstants
+from cosmic_opt.system.hardware import Device, Origin, RooflineConstants
 
 DIGITS = 5
 
 
-def device_file(device: Device, fitted: Sequence[str], *, provenance: str, errors: Sequence[FitError]) -> str:
+def device_file(
+    device: Device, fitted: Sequence[str], origin: Origin, *, provenance: str, errors: Sequence[FitError]
+) -> str:
     """Return the text of a device file that refines the shipped file of `device`; its name starts with that name.
 
     `fitted` holds the paths of the constants that moved; a group without any is left to the shipped file.
@@ -25,6 +27,7 @@ def device_file(device: Device, fitted: Sequence[str], *, provenance: str, error
         f"memory_capacity: {_plain(device.memory_bytes / 1e9)} GB",
         f"installed_memory: {device.installed_bytes:.0f} B",
         *([] if device.memory_type is None else [f"memory_type: {device.memory_type}"]),
+        f"calibrated: {{from: {origin.device}, rows: {origin.rows}, steps: {origin.steps}}}",
         "source:",
         *(f"  {key}: {_quoted(f'as {device.name}')}" for key in ("peak", "memory_bandwidth", "memory_capacity")),
         "kernels:",

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
+from dataclasses import asdict
 
 from cosmic_opt.catalog.bind import BoundInstance
 from cosmic_opt.catalog.calibrated import Calibrated
 from cosmic_opt.reporting.numbers import percent, rate, shares, table
-from cosmic_opt.reporting.serving_scores import memory_keys, serving_text, serving_warnings
+from cosmic_opt.reporting.serving_scores import memory_keys, origin_lines, serving_text, serving_warnings
 from cosmic_opt.search.report import Report
 from cosmic_opt.simulation.calibrated.predict import UNKNOWN_GROUP, Prediction
 from cosmic_opt.simulation.calibrated.serving_predict import ServingPrediction
@@ -59,6 +60,7 @@ def _prediction_keys(prediction: Prediction | ServingPrediction) -> dict[str, ob
         "group": prediction.group,
         "hidden_input": prediction.hidden_input,
         "extrapolates": list(prediction.extrapolates),
+        "calibrated": None if prediction.origin is None else asdict(prediction.origin),
     }
 
 
@@ -131,6 +133,7 @@ def _prediction(prediction: Prediction | ServingPrediction, instance: BoundInsta
         f"  measured steps lie between {low} and {high} nine times in ten ({basis})",
         f"  stack {data['stack']}, precision {data['precision']}; the hidden input that moves it most: "
         f"{prediction.hidden_input}",
+        *origin_lines(prediction.origin),
         *(f"  extrapolates: {each}" for each in prediction.extrapolates),
     ]
     return "\n".join(lines)

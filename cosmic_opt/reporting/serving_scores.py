@@ -7,6 +7,7 @@ from collections.abc import Mapping
 from cosmic_opt.catalog.bind import BoundInstance
 from cosmic_opt.reporting.numbers import percent, rate, shares, table
 from cosmic_opt.search.report import Report
+from cosmic_opt.system.hardware import Origin
 from cosmic_opt.units import Unit, show, show_seconds
 from cosmic_opt.workloads.serving_quantities import ServingMemory
 
@@ -68,9 +69,19 @@ def _certainty(report: Report, instance: BoundInstance) -> str:
         f"  measured times between tokens lie between {low} and {high} nine times in ten ({report.prediction.group})",
         f"  engine {data['engine']}, precision {data['precision']}; the hidden input that moves it most: "
         f"{report.prediction.hidden_input}",
+        *origin_lines(report.prediction.origin),
         *(f"  extrapolates: {each}" for each in report.prediction.extrapolates),
     ]
     return "\n".join(lines)
+
+
+def origin_lines(origin: Origin | None) -> list[str]:
+    """Return what a calibrated device was fitted to, and that nobody measured how far off it is now."""
+    if origin is None:
+        return []
+    known = {"row": origin.rows, "step": origin.steps}
+    fitted = " and ".join(f"{number:,} measured {what}{'s'[: number != 1]}" for what, number in known.items() if number)
+    return [f"  device {origin.device}, calibrated on {fitted}; the interval is still that of {origin.device}"]
 
 
 def _breakdown(report: Report) -> str:

@@ -76,7 +76,7 @@ def decode_attention_s(
     if setup.numbers.cache_bytes < CACHE_BYTES:
         passes = passes * kernel.narrow_reads
     cache_bytes = read_bytes_per_token(setup, designs) * context
-    share = share_on(kernel.memory_share, device.name) or 1.0
+    share = share_on(kernel.memory_share, device.board) or 1.0
     rate = share * device.attention.decode_memory_fraction * device.memory_bytes_per_s
     read = passes * sequences * cache_bytes / rate
     if model.latent is not None:

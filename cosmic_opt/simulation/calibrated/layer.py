@@ -133,7 +133,7 @@ def flash_pass(
     heads = model.heads / designs.tp
     kv_heads = heads if setup.stack.repeats_keys else np.maximum(model.kv_heads / designs.tp, 1)
     dim = (model.score_width + model.value_width) / (2 * model.heads)
-    fraction = kernel.fraction_on(setup.device.name)
+    fraction = kernel.fraction_on(setup.device.board)
     shape = (sequences, tokens, heads, kv_heads, dim)
     forward = attention_prefill_s(setup.device, "bf16", *shape, causal=causal, efficiency=fraction, writes_cache=False)
     return Pass(forward, attention_backward_s(setup.device, "bf16", *shape, causal=causal, efficiency=fraction))

@@ -10,6 +10,7 @@ import numpy as np
 from cosmic_opt.errors import SpecError
 from cosmic_opt.simulation.calibrated.job import TrainingDesigns, TrainingSetup
 from cosmic_opt.simulation.calibrated.step import step_time
+from cosmic_opt.system.hardware import Origin
 from cosmic_opt.workloads.footprint import Footprint, footprint
 from cosmic_opt.workloads.stack import Accuracy, kept_cast_bytes
 
@@ -46,6 +47,7 @@ class Prediction:
         interval: Seconds (low, high) a measurement lies between nine times in ten; outside the range of measured jobs
             twice as wide as that of `group`, at least as wide as an unknown group's.
         extrapolates: What about this job lies outside what was measured.
+        origin: What a calibrated device was calibrated from; the interval is still that of its board.
     """
 
     step_s: float
@@ -55,6 +57,7 @@ class Prediction:
     hidden_input: str
     interval: tuple[float, float]
     extrapolates: tuple[str, ...]
+    origin: Origin | None = None
 
 
 def predict(
@@ -87,6 +90,7 @@ def predict(
         hidden_input=_hidden_input(setup, terms, recompute_stated),
         interval=(step_s / (1 + p90), step_s / max(1 - p90, 0.1)),
         extrapolates=(*constants, *unmeasured, *outside),
+        origin=setup.device.origin,
     )
 
 
@@ -129,7 +133,7 @@ def _outside(setup: TrainingSetup, designs: TrainingDesigns, memory: Footprint, 
     found = list[str]()
     if setup.device.gemm.joules_per_flop_bit and not setup.recipe.cast_bytes:
         found.append(f"16 bits on {setup.device.name}: what power feeds is known of 8 and 4 bits")
-    if setup.device.name not in accuracy.devices:
+    if setup.device.board not in accuracy.devices:
         found.append(f"no measured step on {setup.device.name}")
     if np.any(designs.gpus > accuracy.most_gpus):
         found.append(f"more than {accuracy.most_gpus:,} GPUs")

@@ -46,5 +46,5 @@ def prefill_attention_s(
         heads,
         heads if model.latent is not None else kv_heads,
         width,
-        efficiency=share_on(setup.engine.prefill_fraction, setup.device.name),
+        efficiency=share_on(setup.engine.prefill_fraction, setup.device.board),
     )

@@ -17,7 +17,7 @@ def accuracy_group(setup: ServingSetup) -> str:
     """Return the group a job's accuracy is known for: its engine and device; of one's own engine nothing is known."""
     if not setup.engine.shipped:
         return OWN
-    return f"{setup.engine.name} {setup.device.name}"
+    return f"{setup.engine.name} {setup.device.board}"
 
 
 def measured_format(setup: ServingSetup) -> str:
@@ -27,7 +27,7 @@ def measured_format(setup: ServingSetup) -> str:
 
 def unmeasured(setup: ServingSetup, requests: Requests, accuracy: Accuracy, load: str, gpus: float) -> tuple[str, ...]:
     """Return what of a job lies outside the measured ones: its group, precision, kind of load, size or length."""
-    name, engine = setup.device.name, setup.engine.name
+    name, engine = setup.device.board, setup.engine.name
     covered, numbers = accuracy.covers.get(accuracy_group(setup)), measured_format(setup)
     found = []
     if name not in accuracy.devices:

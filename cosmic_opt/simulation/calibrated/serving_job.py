@@ -56,7 +56,7 @@ class ServingSetup:
 
 
 def _compute_device(device: Device, engine: Engine) -> Device:
-    gemm, share = device.gemm, share_on(engine.matmul_share, device.name) or 1.0
+    gemm, share = device.gemm, share_on(engine.matmul_share, device.board) or 1.0
     products = replace(
         gemm,
         simple=replace(gemm.simple, efficiency=share * gemm.simple.efficiency),

@@ -14,6 +14,7 @@ from cosmic_opt.simulation.calibrated.prefill import prefill_terms
 from cosmic_opt.simulation.calibrated.serving import SteadyState, batch_terms, saturated, total_s, waves
 from cosmic_opt.simulation.calibrated.serving_coverage import LATENCY, SATURATED, accuracy_group, unmeasured
 from cosmic_opt.simulation.calibrated.serving_job import FloatArray, ServingDesigns, ServingSetup, Terms
+from cosmic_opt.system.hardware import Origin
 from cosmic_opt.workloads.kv_cache import (
     cache_capacity_bytes,
     held_tokens,
@@ -46,6 +47,7 @@ class ServingPrediction:
         interval: Seconds (low, high) a measurement lies between nine times in ten; outside what was measured twice as
             wide as the group's, at least as wide as an unknown group's.
         extrapolates: What about this job lies outside what was measured.
+        origin: What a calibrated device was calibrated from; the interval is still that of its board.
     """
 
     seconds: float
@@ -55,6 +57,7 @@ class ServingPrediction:
     hidden_input: str
     interval: tuple[float, float]
     extrapolates: tuple[str, ...]
+    origin: Origin | None = None
 
 
 def predict_batch(
@@ -175,6 +178,7 @@ def prediction_of(
             *outside,
             *_crowded(setup, designs, requests),
         ),
+        origin=setup.device.origin,
     )
 
 

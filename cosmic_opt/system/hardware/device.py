@@ -198,6 +198,15 @@ class FabricConstants:
 
 
 @dataclass(frozen=True, slots=True)
+class Origin:
+    """What a device was calibrated from: a shipped device, `rows` of kernels and collectives, `steps` end to end."""
+
+    device: str
+    rows: int
+    steps: int
+
+
+@dataclass(frozen=True, slots=True)
 class Device:
     """An accelerator: data sheet numbers, fitted constants, and what of them is not its own.
 
@@ -205,6 +214,7 @@ class Device:
     engine fills. `peak_flop_per_s` holds dense peaks by precision. `extrapolates` names each group of constants (gemm,
     sustained, attention, fabric) that was fitted on another device of its generation, or on none. `power_w` is the
     board's limit, 0 where it is not published; `memory_type` the kind of its memory ("HBM3e"), where its file says.
+    `origin` is None unless `calibrate` wrote the file.
     """
 
     name: str
@@ -221,6 +231,12 @@ class Device:
     fabric: FabricConstants | None
     extrapolates: tuple[str, ...]
     memory_type: str | None = None
+    origin: Origin | None = None
+
+    @property
+    def board(self) -> str:
+        """The name under which it was measured: a calibrated device is the board that it was calibrated from."""
+        return self.name if self.origin is None else self.origin.device
 
     @property
     def gpus_per_domain(self) -> int:

@@ -11,6 +11,8 @@ from unittest import mock
 import pytest
 
 from cosmic_opt.catalog.hardware import load_device
+from cosmic_opt.errors import SpecError
+from cosmic_opt.system.hardware import Origin
 from tests.unit.cli.running import run
 
 DATA = Path(__file__).parents[3] / "benchmarks" / "data"
@@ -121,7 +123,32 @@ def test_a_few_own_steps_refine_and_the_file_says_so(tmp_path: Path) -> None:
     assert done.code == 0, done.err
     assert {change["constant"] for change in done.keys["changes"]} >= {"gemm.sustained.bf16", "fabric.nic_efficiency"}
     assert "no longer predicts independently" in out.read_text(encoding="utf-8")
-    assert load_device(str(out)).sustained_fraction("bf16") < load_device("h100").sustained_fraction("bf16")
+    device = load_device(str(out))
+    assert device.sustained_fraction("bf16") < load_device("h100").sustained_fraction("bf16")
+    assert (device.board, device.origin) == ("h100-sxm", Origin("h100-sxm", rows=0, steps=1))
+
+
+def test_an_instance_on_a_device_refined_on_steps_keeps_its_group_and_says_so(tmp_path: Path) -> None:
+    steps = write(tmp_path, json.dumps([STEP]), "steps.json")
+    run("calibrate", "--device", "h100", "--steps", steps, "--out", str(tmp_path / "mine.yaml"), "--quiet")
+    root = Path(__file__).parents[3] / "instances"
+    system = (root / "_systems" / "dgx-h100-1024.yaml").read_text(encoding="utf-8")
+    write(tmp_path, system.replace("device: h100-sxm", "device: mine.yaml"), "system.yaml")
+    instance = (root / "llama3-70b" / "h100-64.yaml").read_text(encoding="utf-8")
+    own = write(tmp_path, instance.replace("system: dgx-h100-1024", "system: system.yaml"), "own.yaml")
+    before, after = (run("simulate", name, "--json").keys["prediction"] for name in ("llama3-70b/h100-64", own))
+    assert (before["calibrated"], after["calibrated"]) == (None, {"device": "h100-sxm", "rows": 0, "steps": 1})
+    assert (after["group"], after["extrapolates"]) == (before["group"], [])
+    assert after["high_s"] / after["low_s"] == pytest.approx(before["high_s"] / before["low_s"])
+    assert "h100-sxm, calibrated on 1 measured step; the interval is still that of" in run("simulate", own).out
+
+
+def test_a_device_file_that_claims_another_origin_is_refused(tmp_path: Path) -> None:
+    steps = write(tmp_path, json.dumps([STEP]), "steps.json")
+    run("calibrate", "--device", "h100", "--steps", steps, "--out", str(tmp_path / "mine.yaml"), "--quiet")
+    text = (tmp_path / "mine.yaml").read_text(encoding="utf-8").replace("from: h100-sxm", "from: h200-sxm")
+    with pytest.raises(SpecError, match="the kernels do not refine 'h200-sxm'"):
+        load_device(write(tmp_path, text, "other.yaml"))
 
 
 def test_the_energy_of_a_flop_survives_the_written_file(tmp_path: Path) -> None:

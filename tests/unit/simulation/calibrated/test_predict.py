@@ -12,6 +12,7 @@ from cosmic_opt.catalog.store import data_root
 from cosmic_opt.errors import SpecError
 from cosmic_opt.simulation.calibrated.job import TrainingDesigns
 from cosmic_opt.simulation.calibrated.predict import DEGREES, UNKNOWN_GROUP, accuracy_group, predict
+from cosmic_opt.system.hardware import Origin
 from tests.unit.simulation.calibrated.jobs import GPT_175B, LLAMA_8B, QWEN_30B, setup
 
 ACCURACY = load_accuracy()
@@ -91,6 +92,15 @@ def test_outside_the_measured_range_the_interval_is_the_widest() -> None:
     assert known.extrapolates == ()
     assert "no measured step on mi300x" in unknown.extrapolates
     assert unknown.interval[0] == unknown.step_s / (1 + ACCURACY.p90[UNKNOWN_GROUP])
+
+
+def test_a_calibrated_device_is_as_sure_as_the_board_it_was_calibrated_from() -> None:
+    job, designs = setup(stack="fsdp-2023"), TrainingDesigns.of(dp=8, zero_stage=3)
+    mine = replace(job.device, name="mine", origin=Origin("h100-sxm", 0, 5))
+    found = predict(replace(job, device=mine), designs, ACCURACY)
+    assert found == replace(predict(job, designs, ACCURACY), origin=mine.origin)
+    unknown = predict(replace(job, device=replace(mine, origin=None)), designs, ACCURACY)
+    assert unknown.extrapolates == ("no measured step on mine",)
 
 
 def test_a_stack_of_one_s_own_has_no_known_accuracy_whatever_its_name(tmp_path: Path) -> None:
