@@ -1,4 +1,7 @@
-"""Files of measured rows: JSON (a list, or an object with `rows`) or CSV with one row per line under a header."""
+"""Files of measured rows: JSON (a list, or an object with `rows`) or CSV with one row per line under a header.
+
+A column `dims.hidden` of a CSV file is `hidden` in the object `dims` of its row.
+"""
 
 from __future__ import annotations
 
@@ -53,16 +56,43 @@ def _csv(text: str, where: Where) -> list[Mapping[str, Any]]:
         header = [name.strip() for name in next(reader)]
         if len(set(header)) < len(header) or "" in header:
             raise SpecError("a column has no name, or two have the same", where=where, hint="name each column once")
+        _check_nested(header, where)
         for cells in reader:
             if not any(cell.strip() for cell in cells):
                 continue
             if len(cells) != len(header):
                 place = Where(where.file, reader.line_num)
                 raise SpecError(f"{len(cells)} cells under {len(header)} columns", where=place, hint=HINT)
-            rows.append({name: _cell(cell) for name, cell in zip(header, cells, strict=True) if cell.strip()})
+            rows.append(_nested({name: _cell(cell) for name, cell in zip(header, cells, strict=True) if cell.strip()}))
     except csv.Error as error:
         raise SpecError(f"the file is not CSV: {error}", where=where, hint=HINT) from None
     return rows
+
+
+def _check_nested(header: list[str], where: Where) -> None:
+    """Refuse dotted columns that name no entry of an object.
+
+    Raises:
+        SpecError: a part of a name is missing, there are two dots, or the object is a column of its own, too.
+    """
+    for name in header:
+        parts = name.split(".")
+        if len(parts) > 2 or not all(part.strip() for part in parts):
+            raise SpecError(f"the column {name!r} is no key", where=where, hint="write for example dims.hidden")
+        if len(parts) == 2 and parts[0] in header:
+            raise SpecError(f"the columns {parts[0]!r} and {name!r} exclude each other", where=where, hint="keep one")
+
+
+def _nested(cells: Mapping[str, str | int | float | bool]) -> Mapping[str, Any]:
+    """Return a row, its dotted columns as objects."""
+    row: dict[str, Any] = {}
+    for name, value in cells.items():
+        owner, dot, inner = name.partition(".")
+        if dot:
+            row.setdefault(owner, {})[inner] = value
+        else:
+            row[name] = value
+    return row
 
 
 def _cell(text: str) -> str | int | float | bool:

@@ -20,12 +20,13 @@ def calibration_keys(device: str, calibrations: Sequence[Calibration], out: str 
         "errors": [asdict(error) for each in calibrations for error in each.errors],
         "changes": [asdict(change) for each in calibrations for change in each.changes],
         "residuals": [asdict(residual) for each in calibrations for residual in each.residuals],
+        "warnings": [warning for each in calibrations for warning in each.warnings],
         "out": out,
     }
 
 
 def calibration_text(device: str, calibrations: Sequence[Calibration]) -> str:
-    """Return errors before and after, constants before and after, the largest residuals, and rows left out."""
+    """Return errors before and after, constants before and after, largest residuals, rows left out, and warnings."""
     fitted = sum(each.fitted for each in calibrations)
     left_out = sum(times for each in calibrations for times in each.left_out.values())
     lines = [f"{device}: {exact(fitted)} rows fitted" + (f", {exact(left_out)} left out" if left_out else "")]
@@ -48,7 +49,8 @@ def calibration_text(device: str, calibrations: Sequence[Calibration]) -> str:
     left = [(exact(times), reason) for each in calibrations for reason, times in each.left_out.items()]
     if left:
         lines += ["", table(("rows", "left out"), left, right=(0,))]
-    return "\n".join(lines)
+    warnings = [f"warning: {warning}" for each in calibrations for warning in each.warnings]
+    return "\n".join([*lines, *([""] if warnings else []), *warnings])
 
 
 def _name(error: FitError) -> str:

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Sequence
 from dataclasses import asdict
 
 from cosmic_opt.analysis.validation import Errors, GroupErrors, RankGroup, Regret, ValidationReport, ValidationRow
 from cosmic_opt.analysis.validation.measured import UNUSABLE
+from cosmic_opt.analysis.validation.row_keys import NOT_READ
 from cosmic_opt.reporting.numbers import exact, table
 
 SHOWN = 15
@@ -49,7 +51,7 @@ def validation_text(report: ValidationReport) -> str:
     if wrong:
         rows = [(row.id, _number(row.predicted), _number(row.measured), _error(row.error)) for row in wrong[:SHOWN]]
         lines += ["", table(("worst rows", "predicted", "measured", "error"), rows, right=(1, 2, 3))]
-    return "\n".join([*lines, *_unusable(report.rows), *_unpredicted(report.rows)])
+    return "\n".join([*lines, *_unusable(report.rows), *_not_read(report.rows), *_unpredicted(report.rows)])
 
 
 def _groups(groups: Sequence[GroupErrors]) -> list[str]:
@@ -125,6 +127,16 @@ def _unpredicted(rows: tuple[ValidationRow, ...]) -> list[str]:
         return []
     counted = [(exact(times), note) for note, times in sorted(reasons.items(), key=lambda item: -item[1])]
     return ["", table(("rows", "without a prediction, because"), counted[:SHOWN], right=(0,))]
+
+
+def _not_read(rows: tuple[ValidationRow, ...]) -> list[str]:
+    """Return the keys of rows that change nothing, and in how many rows each list of them stands."""
+    found = Counter(row.not_read.removeprefix(NOT_READ) for row in rows if row.not_read)
+    if not found:
+        return []
+    more = [(exact(len(found) - SHOWN), "lists of keys more")] if len(found) > SHOWN else []
+    counted = [(exact(times), keys) for keys, times in found.most_common(SHOWN)]
+    return ["", table(("rows", "keys that are not read"), [*counted, *more], right=(0,))]
 
 
 def _unusable(rows: tuple[ValidationRow, ...]) -> list[str]:

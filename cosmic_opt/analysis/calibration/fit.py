@@ -54,7 +54,8 @@ class Residual:
 
 @dataclass(frozen=True, slots=True)
 class Calibration:
-    """A fitted device: what moved, how errors changed, every row's residual, and rows left out by reason."""
+    """A fitted device: what moved, how errors changed, every row's residual, rows left out by reason, and what of the
+    rows is probably not meant as it stands."""
 
     device: Device
     changes: tuple[Change, ...]
@@ -62,6 +63,7 @@ class Calibration:
     residuals: tuple[Residual, ...]
     fitted: int
     left_out: Mapping[str, int]
+    warnings: tuple[str, ...] = ()
 
 
 def calibrate(device: Device, rows: MeasuredRows) -> Calibration:
@@ -82,6 +84,7 @@ def calibrate(device: Device, rows: MeasuredRows) -> Calibration:
         residuals=tuple(_rows(device, fitted, rows.groups)),
         fitted=rows.fitted,
         left_out=rows.left_out,
+        warnings=rows.warnings,
     )
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections import defaultdict
+from collections import Counter, defaultdict
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 
@@ -18,9 +18,10 @@ from cosmic_opt.analysis.validation.collectives import (
     local_ranks,
 )
 from cosmic_opt.analysis.validation.kernels import BEST_PRODUCT, OPERATORS, kernel_metric, kernel_of, precision_of
-from cosmic_opt.analysis.validation.kinds import Row, number, text, whole
+from cosmic_opt.analysis.validation.kinds import Row, RowKeys, number, text, whole
 from cosmic_opt.analysis.validation.report import CALIBRATION_FOLDS
 from cosmic_opt.analysis.validation.row_boards import as_stated, stated_boards
+from cosmic_opt.analysis.validation.row_keys import COLLECTIVE_KEYS, KERNEL_KEYS, unread
 from cosmic_opt.errors import SpecError, Where, nearest
 from cosmic_opt.system.hardware import (
     Device,
@@ -61,10 +62,11 @@ class Group:
 
 @dataclass(frozen=True, slots=True)
 class MeasuredRows:
-    """What of a file can be fitted: groups of rows, and rows left out by reason."""
+    """What of a file can be fitted: groups of rows, rows left out by reason, and keys of them that are not read."""
 
     groups: tuple[Group, ...]
     left_out: Mapping[str, int]
+    warnings: tuple[str, ...] = ()
 
     @property
     def fitted(self) -> int:
@@ -104,13 +106,24 @@ def read_rows(rows: Sequence[Row], device: Device, *, where: Where) -> MeasuredR
             left_out[reason] += 1
     groups = [_group(key, pile) for key, pile in piles.items()]
     groups += [_group((TILES, key[1], None), pile) for key, pile in piles.items() if key[0] == "gemm"]
-    measured = MeasuredRows(tuple(groups), dict(left_out))
+    measured = MeasuredRows(tuple(groups), dict(left_out), unread_of(rows, kernels_or_collectives))
     if not measured.fitted:
         reasons = "; ".join(f"{times} {reason}" for reason, times in left_out.items()) or "every row is held out"
         raise SpecError(
             f"no row of {device.name!r} can be fitted", where=where, hint=f"{reasons}; give its kernels or collectives"
         )
     return measured
+
+
+def kernels_or_collectives(row: Row) -> RowKeys:
+    """Return the keys that a row of `--rows` may have."""
+    return KERNEL_KEYS if "kernel" in row else COLLECTIVE_KEYS
+
+
+def unread_of(rows: Sequence[Row], keys_of: Callable[[Row], RowKeys]) -> tuple[str, ...]:
+    """Return what of the rows is not read, each list of keys once, with the number of its rows."""
+    found = Counter(said for row in rows if (said := unread(row, keys_of(row))) is not None)
+    return tuple(f"{said} ({times:,} row{'s'[: times != 1]})" for said, times in found.items())
 
 
 def _read(row: Row, name: str, device: Device, piles: dict[Key, _Pile]) -> str | None:

@@ -20,9 +20,11 @@ from cosmic_opt.analysis.calibration.fit import (
     solve,
     summary,
 )
+from cosmic_opt.analysis.calibration.rows import unread_of
 from cosmic_opt.analysis.validation.kinds import Row, number, text
 from cosmic_opt.analysis.validation.measured import unusable
 from cosmic_opt.analysis.validation.row_boards import TELLING, as_stated, stated_boards
+from cosmic_opt.analysis.validation.row_keys import TRAINING_KEYS
 from cosmic_opt.analysis.validation.training import predict_training, step_metric
 from cosmic_opt.analysis.validation.training_rows import read_row
 from cosmic_opt.catalog.hardware import load_device
@@ -34,6 +36,12 @@ GROUP = "steps"
 NOISE = 0.05
 MOST_OFF = 1.5
 """A fitted step that is further off, either way, is another job than its row says, or in another unit."""
+FAR = 10.0
+"""A step this many times further off than the others is in another unit, or of another job."""
+UNITS = {"milliseconds": 1e3, "microseconds": 1e6, "nanoseconds": 1e9, "minutes": 1 / 60, "hours": 1 / 3600}
+"""Other units of a step, in seconds' stead, per second."""
+NEAR = 4.0
+"""How far from a unit's factor a step may be to be taken for one in that unit."""
 REFINED: tuple[Constant, ...] = (
     Constant("gemm.sustained.bf16", GROUP, 0.1),
     Constant("gemm.joules_per_flop_bit", GROUP, 0.1),
@@ -46,9 +54,10 @@ and NICs are used."""
 
 @dataclass(frozen=True, slots=True)
 class _Step:
-    """One measured step: seconds, and seconds the model gives on a device."""
+    """One measured step: seconds (`timed`: stated as such, else as a rate), and seconds the model gives on a device."""
 
     id: str
+    timed: bool
     measured_s: float
     predict_s: Callable[[Device], float]
 
@@ -73,7 +82,8 @@ def refine(device: Device, rows: Sequence[Row], *, where: Where) -> Calibration:
 
     constants = tuple(constant for constant in REFINED if _matters(device, constant.path))
     fitted = solve(device, constants, lambda candidate: np.log(predicted(candidate) / measured) / NOISE)
-    _refuse_far(device, fitted, constants, predicted(fitted) / measured, where)
+    ratios = predicted(fitted) / measured
+    _refuse_far(device, fitted, constants, ratios, where)
     before, after = (predicted(each) / measured - 1 for each in (device, fitted))
     return Calibration(
         device=fitted,
@@ -85,7 +95,22 @@ def refine(device: Device, rows: Sequence[Row], *, where: Where) -> Calibration:
         ),
         fitted=len(steps),
         left_out={},
+        warnings=(*unread_of(rows, lambda row: TRAINING_KEYS), *_far_rows(steps, ratios)),
     )
+
+
+def _far_rows(steps: Sequence[_Step], ratios: NDArray[np.float64]) -> list[str]:
+    """Return a warning for each step that is further from the others than any constant explains."""
+    found = []
+    for index, step in enumerate(steps):
+        others = np.delete(ratios, index)
+        if not others.size or 1 / FAR < (longer := float(np.median(others) / ratios[index])) < FAR:
+            continue
+        unit = next((name for name, factor in UNITS.items() if 1 / NEAR < longer / factor < NEAR), None)
+        likely = f"probably in {unit}" if step.timed and unit else "check its unit, metric and job"
+        much = f"{longer:,.0f} times longer" if longer > 1 else f"{1 / longer:,.0f} times shorter"
+        found.append(f"{step.id} is {much} than the other steps would have it: {likely}")
+    return found
 
 
 def _matters(device: Device, path: str) -> bool:
@@ -133,9 +158,10 @@ def _step(name: str, row: Row, device: Device) -> _Step:
     assert outcome.predicted is not None, "a training row is predicted or refused"
     stated = float(step_time(job.setup, job.designs).step_s[0])
     ratio = outcome.predicted / value
-    measured_s = stated / ratio if step_metric(row)[0] == "step_time_s" else stated * ratio
+    timed = step_metric(row)[0] == "step_time_s"
+    measured_s = stated / ratio if timed else stated * ratio
 
     def predict_s(candidate: Device) -> float:
         return float(step_time(replace(job.setup, device=candidate.limited_to(limit_w)), job.designs).step_s[0])
 
-    return _Step(name, measured_s, predict_s)
+    return _Step(name, timed, measured_s, predict_s)

@@ -166,8 +166,8 @@ def _measured_row(record: object, index: int) -> ValidationRow:
         return _outcome_row(record, index, None)
     assert isinstance(record, dict), "only objects have a kind"
     kind = ROW_KINDS.get(name)
-    row = _outcome_row(record, index, kind.predict)
-    return replace(row, note=_joined(row.note, unread(record, kind.keys)))
+    row, not_read = _outcome_row(record, index, kind.predict), unread(record, kind.keys)
+    return replace(row, note=_joined(row.note, not_read), not_read=not_read)
 
 
 def _outcome_row(

@@ -57,7 +57,8 @@ class ValidationRow:
 
     Numbers have the unit of the file's own rows (ASTRA-sim: ns). `facts` is None for formats without groups, `ranked`
     for rows whose order is not compared, `choice` for rows that are no way to do a job that others do as well,
-    `confidence` where nothing was measured to judge the prediction by.
+    `confidence` where nothing was measured to judge the prediction by. `not_read` is the part of the note on keys that
+    change nothing.
     """
 
     id: str
@@ -69,6 +70,7 @@ class ValidationRow:
     ranked: Ranked | None = None
     choice: str | None = None
     confidence: Confidence | None = None
+    not_read: str | None = None
 
     @property
     def counts(self) -> bool:

@@ -6,6 +6,8 @@ from cosmic_opt.analysis.validation.kinds import Row, RowKeys
 from cosmic_opt.errors import nearest
 
 SHOWN_KEYS, SHOWN_CHARACTERS = 8, 40
+NOT_READ = "not read: "
+"""How the note on such keys begins."""
 COMMON = (
     *("id", "file", "source", "prov", "model", "metric", "value", "time_ns", "cycles_ns", "fold", "notes", "derived"),
     *("gpu", "gpus", "memory_type", "memory_bandwidth_bytes_per_s", "power_w"),
@@ -87,7 +89,7 @@ def unread(row: Row, keys: RowKeys) -> str | None:
     if not found:
         return None
     more = [f"{len(found) - SHOWN_KEYS} more"] if len(found) > SHOWN_KEYS else []
-    return f"not read: {', '.join([*found[:SHOWN_KEYS], *more])}"
+    return f"{NOT_READ}{', '.join([*found[:SHOWN_KEYS], *more])}"
 
 
 def _named(place: str, key: str, read: tuple[str, ...]) -> str:

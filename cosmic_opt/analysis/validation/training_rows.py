@@ -100,7 +100,10 @@ def read_model(row: Row, *, dropout: bool = True) -> LanguageModel:
     """
     dims = row.get("dims")
     if not isinstance(dims, dict):
-        raise SpecError("the model's dimensions are missing", hint="give 'dims'")
+        raise SpecError(
+            "the model's dimensions are missing",
+            hint="give 'dims' {hidden, layers, heads, ...}; in CSV columns dims.hidden, ...",
+        )
     hidden, heads = whole(dims, "hidden"), whole(dims, "heads")
     latent, kv_heads = attention(dims, heads)
     experts = _experts(dims) if dims.get("experts") else None
@@ -202,7 +205,8 @@ def _stack(row: Row) -> Stack:
 def _setup(row: Row, stack: Stack) -> TrainingSetup:
     network = row.get("network")
     if not isinstance(network, dict):
-        raise SpecError("the network is not stated", hint="give 'network'")
+        hint = "give 'network' {gpus_per_node, scale_out_bytes_per_s}; in CSV columns network.gpus_per_node, ..."
+        raise SpecError("the network is not stated", hint=hint)
     device = _linked(board_of(row), network)
     model = read_model(row, dropout=stack.attention.kind == "unfused")  # flash kernels came with dropout off
     notes = str(row.get("notes") or "")

@@ -25,6 +25,14 @@ def test_csv_and_json_give_the_same_rows(tmp_path: Path) -> None:
         assert read_measurements(write(tmp_path, "a.json", json.dumps(data))) == rows
 
 
+def test_a_dotted_column_is_an_entry_of_an_object(tmp_path: Path) -> None:
+    text = "tp,dims.hidden,dims.gated_mlp,network.scale_out_bytes_per_s\n8,4096,true,5e10\n4,,,5e10\n"
+    assert read_measurements(write(tmp_path, "a.csv", text)) == [
+        {"tp": 8, "dims": {"hidden": 4096, "gated_mlp": True}, "network": {"scale_out_bytes_per_s": 50_000_000_000}},
+        {"tp": 4, "network": {"scale_out_bytes_per_s": 50_000_000_000}},
+    ]
+
+
 def test_cells_that_are_no_numbers_stay_text(tmp_path: Path) -> None:
     (row,) = read_measurements(write(tmp_path, "a.csv", "a,b,c,d\nnan,inf,A100,1e99\n"))
     assert row == {"a": "nan", "b": "inf", "c": "A100", "d": 1e99}
@@ -38,6 +46,10 @@ def test_cells_that_are_no_numbers_stay_text(tmp_path: Path) -> None:
         ("a.csv", "kernel,value\n", "no rows"),
         ("a.csv", "kernel,kernel\ngemm,1\n", "two have the same"),
         ("a.csv", "kernel,\ngemm,1\n", "has no name"),
+        ("a.csv", "dims.,value\n1,2\n", "'dims.' is no key"),
+        ("a.csv", ".hidden,value\n1,2\n", "'.hidden' is no key"),
+        ("a.csv", "dims.a.b,value\n1,2\n", "'dims.a.b' is no key"),
+        ("a.csv", "dims,dims.hidden\n1,2\n", "exclude each other"),
         ("a.csv", "kernel,value\ngemm,1,2\n", "3 cells under 2 columns"),
         ("a.csv", 'kernel,value\n"gemm,1\n', "not CSV"),
         ("a.json", "{", "not JSON"),

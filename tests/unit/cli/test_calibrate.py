@@ -128,6 +128,44 @@ def test_a_few_own_steps_refine_and_the_file_says_so(tmp_path: Path) -> None:
     assert (device.board, device.origin) == ("h100-sxm", Origin("h100-sxm", rows=0, steps=1))
 
 
+def test_steps_of_a_csv_file_are_those_of_a_json_file(tmp_path: Path) -> None:
+    flat = {key: entry for key, entry in STEP.items() if not isinstance(entry, dict)}
+    flat |= {f"{part}.{key}": entry for part in ("dims", "network") for key, entry in STEP[part].items()}
+    files = {"steps.csv": f"{','.join(flat)}\n{','.join(map(str, flat.values()))}\n", "steps.json": json.dumps([STEP])}
+    done = [
+        run("calibrate", "--device", "h100", "--steps", write(tmp_path, text, name), "--json")
+        for name, text in files.items()
+    ]
+    assert done[0].keys == done[1].keys
+    assert done[0].keys["warnings"] == []
+
+
+def test_a_misspelt_key_of_steps_or_rows_is_named_once(tmp_path: Path) -> None:
+    steps = write(tmp_path, json.dumps([STEP | {"interleav": 2}, STEP | {"interleav": 2}]), "steps.json")
+    done = run("calibrate", "--device", "h100", "--steps", steps)
+    assert done.out.count("warning: not read: interleav (did you mean interleave?) (2 rows)") == 1
+    rows = write(tmp_path, HEADER.replace("value", "value,precison") + ROW.replace("\n", ",bf16\n"))
+    keys = run("calibrate", "--device", "h100", "--rows", rows, "--json").keys
+    assert keys["warnings"] == ["not read: precison (did you mean precision?) (1 row)"]
+
+
+@pytest.mark.parametrize(
+    ("change", "said"),
+    [
+        ({"value": 2600}, "odd is 1,000 times longer than the other steps would have it: probably in milliseconds"),
+        ({"value": 0.0433}, "60 times shorter than the other steps would have it: probably in minutes"),
+        ({"value": 2600, "metric": "tokens_per_s"}, "times longer than the other steps would have it: check its unit"),
+        ({"value": 2600, "metric": "step_time_ms"}, None),
+        ({"value": 5.0}, None),
+    ],
+)
+def test_one_step_in_another_unit_is_named(change: dict[str, Any], said: str | None, tmp_path: Path) -> None:
+    rows = [*([STEP] * 3), STEP | {"id": "odd"} | change]
+    done = run("calibrate", "--device", "h100", "--steps", write(tmp_path, json.dumps(rows), "steps.json"), "--json")
+    assert len(done.keys["warnings"]) == (said is not None)
+    assert (said or "") in "".join(done.keys["warnings"])
+
+
 def test_an_instance_on_a_device_refined_on_steps_keeps_its_group_and_says_so(tmp_path: Path) -> None:
     steps = write(tmp_path, json.dumps([STEP]), "steps.json")
     run("calibrate", "--device", "h100", "--steps", steps, "--out", str(tmp_path / "mine.yaml"), "--quiet")

@@ -225,3 +225,12 @@ def test_a_layer_table_in_the_folder_of_traces_stands_for_a_workload(tmp_path: P
     assert (alone["predicted"], "layer table" in alone["note"]) == (None, True)
     (row,) = run("validation", "--rows", file, "--traces", str(tmp_path), "--json").keys["rows"]
     assert (row["id"], 0 < row["predicted"] < 1) == ("2D-SW_SW/mine/Themis+SCF", True)
+
+
+def test_the_text_names_keys_that_are_not_read_once_with_the_number_of_their_rows(tmp_path: Path) -> None:
+    row = {"kernel": "gemm", "gpu": "H100", "precision": "bf16", "m": 64, "n": 4096, "k": 4096, "value": 1.5e-5}
+    data = [row | {"kernl": "a"}, row | {"kernl": "b"}, row | {"x; y": 1}, row]
+    out = run("validation", "--rows", write(tmp_path, data)).out
+    shown = out[out.index("keys that are not read") :].splitlines()[1:3]
+    assert shown == ["     2  kernl (did you mean kernel?)", "     1  x; y"]
+    assert "keys that are not read" not in run("validation", "--rows", write(tmp_path, [row])).out
