@@ -111,10 +111,15 @@ def _rates(report: Report, instance: BoundInstance) -> str:
         (
             "achieved",
             f"{achieved} per NPU",
-            f"{percent(fraction)} of the peak, {peak}",
+            f"{percent(fraction)} of the peak, {peak}{_convention(instance)}",
         ),
     ]
     return table((), rows)
+
+
+def _convention(instance: BoundInstance) -> str:
+    """Return how FLOPs of a calibrated step are counted; published TFLOPS count attention in full."""
+    return " (attention: causal half)" if isinstance(instance.calibrated, Calibrated) else ""
 
 
 def _peak(instance: BoundInstance) -> float:

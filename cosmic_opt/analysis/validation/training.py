@@ -33,6 +33,11 @@ ALIASES = {
 """Other names in use, spelled as `plain_metric` spells them."""
 PASSES = {"tflops_per_gpu": 3, "tflops_per_gpu_with_recompute": 4}
 """Forward passes a step counts as: backward is worth two, full recompute one more."""
+COUNTED = {
+    "tflops_per_gpu": "attention in full, nothing run again",
+    "tflops_per_gpu_with_recompute": "attention in full, layers run again",
+}
+"""What is counted (Narayanan 2021, eq. 3): frameworks and papers count the whole square of scores."""
 JOB_FIELDS = ("gbs", "mbs", "dp", "stack")
 OTHER_KINDS = ("kernel", "collective", "engine", "input_tokens", "output_tokens", "new_tokens", "cycles_ns")
 """Fields that a row of this kind alone has, and fields that only others have."""
@@ -50,9 +55,10 @@ def predict_training(row: Row) -> Outcome:
     job = read_row(row)
     gpus = whole(row, "gpus")
     prediction = predict(job.setup, job.designs, load_accuracy(), recompute_stated=job.recompute_stated)
+    counted = [f"FLOPs: {COUNTED[metric]}"] if metric in PASSES else []
     return Outcome(
         predicted=units * _in_metric(metric, job, prediction.step_s, gpus),
-        note=_note(job, prediction),
+        note="; ".join([_note(job, prediction), *counted]),
         group=_group(job),
         gpu=job.setup.device.name,
         gpus=gpus,

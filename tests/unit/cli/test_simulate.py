@@ -135,3 +135,8 @@ def test_a_free_parameter_without_any_value_is_asked_for(tmp_path: Path) -> None
     done = run("simulate", str(file))
     assert done.code == 2
     assert "nothing gives 'dp' a value" in done.err
+
+
+def test_a_calibrated_step_says_that_attention_counts_by_its_causal_half() -> None:
+    assert "PFLOPS (attention: causal half)" in run("simulate", "llama3-70b/h100-64").out
+    assert "attention: causal half" not in run("simulate", LLAMA).out

@@ -13,7 +13,7 @@ import pytest
 from scipy.stats import spearmanr
 
 from cosmic_opt.analysis.validation import ValidationReport, validate, validate_file
-from cosmic_opt.analysis.validation.training import NO_STEPS, predict_training
+from cosmic_opt.analysis.validation.training import METRICS, NO_STEPS, predict_training
 from cosmic_opt.analysis.validation.training_rows import read_model, read_row
 from cosmic_opt.catalog.store import data_root
 from cosmic_opt.errors import SpecError
@@ -89,6 +89,15 @@ def test_flops_are_those_of_narayanan_2021() -> None:
     b, s, layers, h, v = 512, 2048, 36, 4096, 51200
     expected = 96 * b * s * layers * h**2 * (1 + s / (6 * h) + v / (16 * layers * h))
     assert training_flops(read_model(ROW), b, s, 4) == pytest.approx(expected)
+
+
+def test_a_rate_in_flops_says_what_it_counts() -> None:
+    notes = {name: predict_training(ROW | {"metric": name, "value": 150}).note or "" for name in METRICS}
+    said = {name: note.rpartition("; FLOPs: ")[2] for name, note in notes.items() if "; FLOPs: " in note}
+    assert said == {
+        "tflops_per_gpu": "attention in full, nothing run again",
+        "tflops_per_gpu_with_recompute": "attention in full, layers run again",
+    }
 
 
 def test_flops_count_the_experts_a_token_visits() -> None:
