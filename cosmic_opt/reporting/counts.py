@@ -10,7 +10,7 @@ from cosmic_opt.feasibility.feasible_set import DiagramShape
 from cosmic_opt.psa.parameter_set import Constraint, ParameterSet
 from cosmic_opt.reporting.designs import fixed_text
 from cosmic_opt.reporting.numbers import compress, count_text, exact, share_text, table
-from cosmic_opt.reporting.rules import rule_keys, rules_text
+from cosmic_opt.reporting.rules import rule_keys, rules_text, ties_to_cluster
 
 
 def count_keys(result: CountResult, conflict: Sequence[Constraint], seconds: float) -> dict[str, object]:
@@ -96,9 +96,14 @@ def why_empty(conflict: Sequence[Constraint]) -> str:
     if not conflict:
         return "  no rule excludes it: a domain is empty, or no design can run (simulate --design says why)"
     together = "this rule excludes every design:" if len(conflict) == 1 else "these rules exclude each other:"
-    declared = [rule.name for rule in conflict if rule.where.file != "--require"]
-    drop = f"--without {declared[0]}" if declared else "leave out a --require"
-    return f"{together}\n{rules_text(conflict)}\n  hint: drop or change one ({drop}), or free a parameter"
+    required = [rule for rule in conflict if rule.where.file == "--require"]
+    loose = [rule.name for rule in conflict if rule not in required and not ties_to_cluster(rule)]
+    ways = ["explain finds the cheapest changes", "free a parameter"]
+    if required:
+        ways.insert(1, "leave out a --require")
+    elif loose:
+        ways.insert(1, f"drop a rule that need not hold for you (--without {loose[0]})")
+    return f"{together}\n{rules_text(conflict)}\n  hint: {', '.join(ways[:-1])}, or {ways[-1]}"
 
 
 def _components_table(parameter_set: ParameterSet, result: CountResult) -> str:

@@ -8,7 +8,7 @@ from dataclasses import asdict
 
 from cosmic_opt.catalog.bind import BoundInstance
 from cosmic_opt.catalog.calibrated import Calibrated
-from cosmic_opt.reporting.numbers import percent, rate, shares, table
+from cosmic_opt.reporting.numbers import exact, percent, rate, shares, table
 from cosmic_opt.reporting.serving_scores import memory_keys, origin_lines, serving_text, serving_warnings
 from cosmic_opt.search.report import Report
 from cosmic_opt.simulation.calibrated.predict import UNKNOWN_GROUP, Prediction
@@ -70,14 +70,25 @@ def _key(name: str) -> str:
 
 def warnings(report: Report) -> list[str]:
     """Return what a person must know before trusting the design."""
+    found = _too_many_npus(report)
     if not isinstance(report.memory, MemoryBreakdown):
-        return serving_warnings(report.memory)
+        return found + serving_warnings(report.memory)
     need, capacity = _metric(report, "memory_bytes"), _metric(report, "memory_capacity_bytes")
     if need <= capacity:
+        return found
+    return [
+        *found,
+        f"the faithful footprint, {show(need, Unit.BYTES)}, exceeds the memory of one NPU, "
+        f"{show(capacity, Unit.BYTES)}: require 'memory_per_npu <= memory_capacity' to exclude such designs",
+    ]
+
+
+def _too_many_npus(report: Report) -> list[str]:
+    if report.npus_used <= report.npus:
         return []
     return [
-        f"the faithful footprint, {show(need, Unit.BYTES)}, exceeds the memory of one NPU, "
-        f"{show(capacity, Unit.BYTES)}: require 'memory_per_npu <= memory_capacity' to exclude such designs"
+        f"the design uses {exact(report.npus_used)} NPUs and there are {exact(report.npus)}: its times are of a larger "
+        f"cluster, and rates per NPU, shares of the peak and prices mean nothing; keep the rule that ties it to npus"
     ]
 
 

@@ -22,6 +22,8 @@ class Report:
         quantities: The structural quantities of the problem.
         prediction: How sure a calibrated time is.
         first_token_s: Parts of `metrics["first_token_time_s"]` of a server.
+        npus_used: NPUs that the degrees of the design multiply to; `npus`, those of the problem. They differ only where
+            the rule that ties them was dropped, or where it lets a server leave some idle.
     """
 
     metrics: Mapping[str, float | int | None]
@@ -32,3 +34,5 @@ class Report:
     quantities: Mapping[str, int]
     prediction: Prediction | ServingPrediction | None = None
     first_token_s: Mapping[str, float] = field(default_factory=dict)
+    npus_used: int = 0
+    npus: int = 0

@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
+import math
+from collections.abc import Mapping
+from dataclasses import replace
+
 import numpy as np
 
 from cosmic_opt.catalog.bind import BoundInstance
 from cosmic_opt.catalog.calibrated import Calibrated
 from cosmic_opt.psa.evaluate import holds
 from cosmic_opt.psa.parameter_set import Constraint, DesignBatch
-from cosmic_opt.psa.quantity import Quantity
+from cosmic_opt.psa.quantity import Quantity, Values
 from cosmic_opt.search.objective import quantity_values
 from cosmic_opt.search.report import Report
 from cosmic_opt.search.score import simulator_of
@@ -18,7 +22,7 @@ from cosmic_opt.simulation.calibrated.serving_simulator import ServingSimulator
 from cosmic_opt.simulation.calibrated.simulator import CalibratedSimulator
 from cosmic_opt.units import TICKS_PER_SECOND
 from cosmic_opt.workloads.framework_memory import framework_memory
-from cosmic_opt.workloads.knobs import DEFAULTS, knob_names
+from cosmic_opt.workloads.knobs import DEFAULTS, WORLD, knob_names
 from cosmic_opt.workloads.memory import Designs, MemoryBreakdown, memory_per_npu
 from cosmic_opt.workloads.training import training_job
 
@@ -46,11 +50,13 @@ def report(instance: BoundInstance, design: DesignBatch, *, scored: Evaluation |
         for name, quantity in instance.parameter_set.quantities.items()
         if isinstance(quantity, Quantity)
     }
+    npus = int(instance.data["npus"])
     if isinstance(simulator, ServingSimulator):
-        return serving_report(simulator.serving, simulator, design, quantities)
+        served = serving_report(simulator.serving, simulator, design, quantities)
+        return replace(served, npus_used=quantities["npus_used"], npus=npus)
     terms = {name: int(ticks) for name, ticks in zip(simulator.terms, evaluation.terms[0], strict=True)}
     assert sum(terms.values()) == int(evaluation.step_ticks[0]), "the breakdown adds up"
-    rates = simulator.rates_of(evaluation.step_ticks, int(instance.data["npus"]))
+    rates = simulator.rates_of(evaluation.step_ticks, npus)
     metrics: dict[str, float | int | None] = {
         "step_time_s": float(rates.step_time_s[0]),
         "throughput_sequences_per_s": float(rates.sequences_per_s[0]),
@@ -76,7 +82,15 @@ def report(instance: BoundInstance, design: DesignBatch, *, scored: Evaluation |
         _faithful_memory(instance, design),
         quantities,
         simulator.predict(columns) if isinstance(simulator, CalibratedSimulator) else None,
+        npus_used=_npus_used(columns),
+        npus=npus,
     )
+
+
+def _npus_used(columns: Mapping[str, Values]) -> int:
+    """Return what the degrees of one training design multiply to."""
+    names = knob_names(columns)
+    return math.prod(int(columns[names[degree]][0]) for degree in WORLD if degree in names)
 
 
 def _faithful_memory(instance: BoundInstance, design: DesignBatch) -> MemoryBreakdown:

@@ -12,6 +12,8 @@ from cosmic_opt.workloads.training import RECOMPUTE
 from cosmic_opt.workloads.training_designs import SCHEDULES, Recompute, TrainingDesigns, named_recompute
 
 DEGREES = ("dp", "tp", "pp", "cp", "ep", "interleave", "micro_batch")
+WORLD = ("dp", "tp", "pp", "cp")
+"""Degrees that multiply to the NPUs of a job."""
 DEFAULTS: Mapping[str, int | str] = {
     **dict.fromkeys(DEGREES, 1),
     "zero_stage": 0,

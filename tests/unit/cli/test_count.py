@@ -135,3 +135,21 @@ def test_the_size_of_the_diagram_is_a_key_and_a_line_on_stderr() -> None:
     assert sum(part["diagram"]["arcs"] for part in done.keys["components"]) <= shape["arcs"]
     assert f"width {shape['width']:,}" in done.err
     assert run("count", LLAMA, "--quiet").err == ""
+
+
+@pytest.mark.parametrize(
+    ("options", "said"),
+    [
+        ((), "explain finds the cheapest changes, drop a rule that need not hold for you (--without stages), or free"),
+        (("--require", "dp > 240"), "explain finds the cheapest changes, leave out a --require, or free"),
+        (("--without", "stages", "--without", "whole_batch", "--fix", "tp=16", "--fix", "pp=16"), "hint: explain"),
+    ],
+)
+def test_the_hint_never_offers_to_drop_the_rule_that_ties_the_degrees_to_the_npus(
+    options: tuple[str, ...], said: str
+) -> None:
+    name = ("llama3-70b/h100-64", "--set", "npus=240", "--set", "global_batch=1024")
+    done = run("count", *name, *options)
+    assert (done.code, "world_size" in done.out or "dp > 240" in done.out) == (3, True)
+    assert said in done.out
+    assert "--without world_size" not in done.out

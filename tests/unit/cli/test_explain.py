@@ -182,3 +182,9 @@ def test_a_design_file_without_a_design_gets_a_hint_about_designs(
         assert (done.code, done.out) == (2, "")
         assert "is empty" in done.err
         assert "hint: a design gives parameters their values, {dp: 64, tp: 8}" in done.err
+
+
+def test_a_dropped_rule_that_ties_the_degrees_to_the_npus_says_what_that_means() -> None:
+    out = run("explain", "cosmic/gpt3-13b-system2", "--set", "memory_capacity=4GB").out
+    assert "drop world_size (dp * sp * tp * pp == npus): then designs are of another number of NPUs\n" in out
+    assert "drop fits (memory_per_npu_cosmic <= memory_capacity)\n" in out

@@ -140,3 +140,11 @@ def test_a_free_parameter_without_any_value_is_asked_for(tmp_path: Path) -> None
 def test_a_calibrated_step_says_that_attention_counts_by_its_causal_half() -> None:
     assert "PFLOPS (attention: causal half)" in run("simulate", "llama3-70b/h100-64").out
     assert "attention: causal half" not in run("simulate", LLAMA).out
+
+
+def test_a_design_of_more_npus_than_there_are_says_so_plainly() -> None:
+    asked = ("simulate", "llama3-70b/h100-64", "--without", "world_size", "--fix")
+    more, exact = (run(*asked, f"dp={degree}", "--json").keys["warnings"] for degree in (4, 2))
+    assert more[0].startswith("the design uses 128 NPUs and there are 64: ")
+    assert not any("NPUs" in warning for warning in exact)
+    assert "warning: the design uses 128 NPUs and there are 64" in run(*asked, "dp=4").out
