@@ -20,6 +20,7 @@ from cosmic_opt.catalog.network_quantities import (
 )
 from cosmic_opt.catalog.parts import HOST_UNITS
 from cosmic_opt.catalog.served import Serving, serving_of
+from cosmic_opt.catalog.system_size import check_npus
 from cosmic_opt.errors import SpecError, Where, nearest
 from cosmic_opt.psa.bind import Names, bind_rule
 from cosmic_opt.psa.domain import Value
@@ -100,6 +101,7 @@ class _Binding:
             hint = nearest(self.scope, self.spec.model.scopes)
             raise SpecError(f"unknown scope {self.scope!r}", where=Where("--scope"), hint=hint)
         self.workload = self.read_data()
+        check_npus(self.data, self.spec.system.name, self.place_of_npus)
         own = serving_of if self.spec.kind is INFERENCE else calibrated_of
         self.calibrated = own(self.spec, self.workload, self.data, [name for name, _ in self.edits.set])
         self.check_names()
@@ -125,6 +127,12 @@ class _Binding:
             self.edits,
             self.calibrated,
         )
+
+    @property
+    def place_of_npus(self) -> Where:
+        if any(name == "npus" for name, _ in self.edits.set):
+            return Where("--set npus")
+        return self.spec.data["npus"].where if "npus" in self.spec.data else self.spec.where
 
     @property
     def dimensions(self) -> int:

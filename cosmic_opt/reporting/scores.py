@@ -70,7 +70,7 @@ def _key(name: str) -> str:
 
 def warnings(report: Report) -> list[str]:
     """Return what a person must know before trusting the design."""
-    found = _too_many_npus(report)
+    found = [*_too_many_npus(report), *_grown(report)]
     if not isinstance(report.memory, MemoryBreakdown):
         return found + serving_warnings(report.memory)
     need, capacity = _metric(report, "memory_bytes"), _metric(report, "memory_capacity_bytes")
@@ -90,6 +90,13 @@ def _too_many_npus(report: Report) -> list[str]:
         f"the design uses {exact(report.npus_used)} NPUs and there are {exact(report.npus)}: its times are of a larger "
         f"cluster, and rates per NPU, shares of the peak and prices mean nothing; keep the rule that ties it to npus"
     ]
+
+
+def _grown(report: Report) -> list[str]:
+    if report.stated_npus is None or report.npus <= report.stated_npus:
+        return []
+    size = f"{exact(report.npus)} NPUs on a system of {exact(report.stated_npus)}"
+    return [f"{size}: its outermost network is taken to reach all of them at its own rate and price"]
 
 
 def score_text(report: Report, instance: BoundInstance) -> str:

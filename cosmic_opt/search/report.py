@@ -23,7 +23,8 @@ class Report:
         prediction: How sure a calibrated time is.
         first_token_s: Parts of `metrics["first_token_time_s"]` of a server.
         npus_used: NPUs that the degrees of the design multiply to; `npus`, those of the problem. They differ only where
-            the rule that ties them was dropped, or where it lets a server leave some idle.
+            the rule that ties them was dropped, or where it lets a server leave some idle. `stated_npus` are those of
+            the system's dimensions, None where the model chooses their extents.
     """
 
     metrics: Mapping[str, float | int | None]
@@ -36,3 +37,4 @@ class Report:
     first_token_s: Mapping[str, float] = field(default_factory=dict)
     npus_used: int = 0
     npus: int = 0
+    stated_npus: int | None = None

@@ -10,6 +10,7 @@ import numpy as np
 
 from cosmic_opt.catalog.bind import BoundInstance
 from cosmic_opt.catalog.calibrated import Calibrated
+from cosmic_opt.catalog.system_size import stated_npus
 from cosmic_opt.psa.evaluate import holds
 from cosmic_opt.psa.parameter_set import Constraint, DesignBatch
 from cosmic_opt.psa.quantity import Quantity, Values
@@ -50,10 +51,10 @@ def report(instance: BoundInstance, design: DesignBatch, *, scored: Evaluation |
         for name, quantity in instance.parameter_set.quantities.items()
         if isinstance(quantity, Quantity)
     }
-    npus = int(instance.data["npus"])
+    npus, stated = int(instance.data["npus"]), stated_npus(instance.data)
     if isinstance(simulator, ServingSimulator):
         served = serving_report(simulator.serving, simulator, design, quantities)
-        return replace(served, npus_used=quantities["npus_used"], npus=npus)
+        return replace(served, npus_used=quantities["npus_used"], npus=npus, stated_npus=stated)
     terms = {name: int(ticks) for name, ticks in zip(simulator.terms, evaluation.terms[0], strict=True)}
     assert sum(terms.values()) == int(evaluation.step_ticks[0]), "the breakdown adds up"
     rates = simulator.rates_of(evaluation.step_ticks, npus)
@@ -84,6 +85,7 @@ def report(instance: BoundInstance, design: DesignBatch, *, scored: Evaluation |
         simulator.predict(columns) if isinstance(simulator, CalibratedSimulator) else None,
         npus_used=_npus_used(columns),
         npus=npus,
+        stated_npus=stated,
     )
 
 

@@ -148,3 +148,11 @@ def test_a_design_of_more_npus_than_there_are_says_so_plainly() -> None:
     assert more[0].startswith("the design uses 128 NPUs and there are 64: ")
     assert not any("NPUs" in warning for warning in exact)
     assert "warning: the design uses 128 NPUs and there are 64" in run(*asked, "dp=4").out
+
+
+def test_a_fabric_that_grew_says_so() -> None:
+    larger = ("--set", "npus=2048", "--set", "global_batch=4096", "--fix", "dp=64")
+    keys = run("simulate", "llama3-70b/h100-64", *larger, "--json").keys
+    assert keys["warnings"] == [
+        "2,048 NPUs on a system of 1,024: its outermost network is taken to reach all of them at its own rate and price"
+    ]
