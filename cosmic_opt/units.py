@@ -16,6 +16,9 @@ TICKS_PER_SECOND = 10**12
 MAX_CHARACTERS = 100
 """A number written with more characters is refused."""
 
+LEAST_BARE_BYTES = 10**6
+"""A smaller number of bytes typed without a unit is taken for one in another unit."""
+
 
 class Unit(Enum):
     """The dimension of a number; the value is the name of its base unit."""
@@ -123,6 +126,23 @@ def parse(text: str | int | float, unit: Unit, *, where: Where | None = None) ->
             raise SpecError(f"{text!r} is not a whole number", where=where, hint=hint)
         return round(value)
     return int(value)
+
+
+def missing_unit(value: int | str, unit: Unit, *, where: Where | None = None) -> str | None:
+    """Return how to write a bare number that a person can hardly mean in bytes (or bytes/s); None where one can.
+
+    Files hold base units, and so may a command line: nobody asks for 75 bytes of memory there, but for 80000000000.
+
+    Raises:
+        SpecError: text that is no number.
+    """
+    if unit not in (Unit.BYTES, Unit.BYTES_PER_S):
+        return None
+    exact, found = parse_exact(value, where=where) if isinstance(value, str) else (Fraction(value), Unit.NONE)
+    if found is not Unit.NONE or not 0 < abs(exact) < LEAST_BARE_BYTES:
+        return None
+    shown = str(value).strip()
+    return f"write '{shown} G{unit.value}', or '{shown} {unit.value}' for bytes{unit.value.removeprefix('B')}"
 
 
 _EXAMPLES = {

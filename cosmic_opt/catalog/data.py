@@ -15,7 +15,7 @@ from cosmic_opt.system.collectives import ALGORITHMS
 from cosmic_opt.system.multidim import SCHEMES
 from cosmic_opt.system.price import SWITCH_LINKS
 from cosmic_opt.system.topology import TOPOLOGIES
-from cosmic_opt.units import Unit, parse
+from cosmic_opt.units import Unit, missing_unit, parse
 from cosmic_opt.workloads.placement import ORDERS
 from cosmic_opt.workloads.requests import MIXES
 from cosmic_opt.workloads.serving_quantities import KNOBS as SERVING_KNOBS
@@ -155,12 +155,25 @@ def check_knob(name: str, values: Sequence[Value], where: Where) -> None:
             raise SpecError(f"{name!r} cannot be {value!r}", where=where, hint=hint)
 
 
+def check_typed(text: str, unit: Unit, where: Where) -> None:
+    """Refuse a number of bytes that a person typed without its unit.
+
+    Raises:
+        SpecError: it has none, and is too small to be one of bytes; or it is no number.
+    """
+    hint = missing_unit(text, unit, where=where)
+    if hint is not None:
+        raise SpecError(f"{text.strip()} what?", where=where, hint=hint)
+
+
 def read_setting(name: str, text: str, spec: InstanceSpec) -> dict[str, Value]:
     """Return the data that one `--set name=value` changes (a family name sets every member)."""
     where = Where(f"--set {name}")
     if family_of(name) in spec.model.parameters:
         raise SpecError(f"{name!r} is a parameter, not data", where=where, hint=f"use --fix {name}={text}")
     job, software = job_data(spec.kind), spec.kind.software
+    datum = Datum(Unit.BYTES_PER_S) if family_of(name) == "bandwidth" else {**job, **SYSTEM}.get(name, Datum())
+    check_typed(text, datum.unit, where)
     if name in (*job, *SYSTEM):
         return read_datum(spec.kind, name, text, where)
     if name in WORKLOAD:

@@ -7,6 +7,7 @@ from typing import Annotated
 
 import typer
 
+from cosmic_opt.catalog.data import check_typed
 from cosmic_opt.catalog.parts import LARGEST
 from cosmic_opt.cli.exits import DONE
 from cosmic_opt.cli.files import check_target, require_file, whole_file
@@ -63,6 +64,7 @@ def import_(
 def _number(text: str | None, unit: Unit, option: str) -> int | None:
     if text is None:
         return None
+    check_typed(text, unit, Where(option))
     value = parse(text, unit, where=Where(option))
     if not 1 <= value <= LARGEST:
         raise SpecError(f"{text!r} is out of range", where=Where(option), hint="give a number above zero")

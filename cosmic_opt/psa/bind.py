@@ -29,7 +29,7 @@ from cosmic_opt.psa.term import (
     is_category,
     is_simulated,
 )
-from cosmic_opt.units import Unit
+from cosmic_opt.units import Unit, missing_unit
 
 MAX_TERMS = 20_000
 MAX_BITS = 1024
@@ -293,7 +293,10 @@ class _Binder:
         return frozenset(texts) or None
 
     def _check_units(self, operator: str, terms: list[Term], at: int) -> None:
-        """Refuse a sum or comparison of different units; a bare number stands for base units except for time."""
+        """Refuse a sum or comparison of different units; a bare number stands for base units except for time.
+
+        In a rule that a person typed, a bare number of bytes that is too small to be meant is refused, too.
+        """
         units = {term.unit for term in terms if term.unit is not Unit.NONE}
         if len(units) > 1:
             shown = " and ".join(sorted(unit.value for unit in units))
@@ -305,6 +308,15 @@ class _Binder:
         bare = [term for term in terms if isinstance(term, Constant) and term.unit is Unit.NONE and term.value != 0]
         if Unit.TIME in units and bare:
             raise self.fail(at, f"{bare[0].value} needs a unit of time", f"write for example {bare[0].value} s")
+        if units and self.where is not None and (self.where.file or "").startswith("--"):
+            self._check_typed(bare, next(iter(units)), at)
+
+    def _check_typed(self, bare: list[Constant], unit: Unit, at: int) -> None:
+        for term in bare:
+            size = abs(int(term.value))
+            hint = missing_unit(size, unit)
+            if hint is not None:
+                raise self.fail(at, f"{size} what?", hint)
 
     def apply(self, operator: str, operands: list[Term], at: int) -> Term:
         """Return the operator applied, checked and folded."""

@@ -11,7 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from cosmic_opt.errors import SpecError, Where
-from cosmic_opt.units import SYMBOLS, Unit, parse, parse_exact, show, show_seconds
+from cosmic_opt.units import SYMBOLS, Unit, missing_unit, parse, parse_exact, show, show_seconds
 
 
 @pytest.mark.parametrize(
@@ -171,3 +171,22 @@ def test_duration_has_five_digits(seconds: float, text: str) -> None:
 def test_what_is_shown_reads_back(number: int, unit: Unit, thousands: int) -> None:
     value = number * 1000**thousands
     assert parse(show(value, unit), unit) == value
+
+
+@pytest.mark.parametrize(
+    ("value", "unit", "hint"),
+    [
+        ("75", Unit.BYTES, "write '75 GB', or '75 B' for bytes"),
+        (400, Unit.BYTES_PER_S, "write '400 GB/s', or '400 B/s' for bytes/s"),
+        ("141.5", Unit.BYTES, "write '141.5 GB', or '141.5 B' for bytes"),
+        ("999_999", Unit.BYTES, "write '999_999 GB', or '999_999 B' for bytes"),
+        ("1000000", Unit.BYTES, None),
+        ("75 B", Unit.BYTES, None),
+        ("75 GB", Unit.BYTES, None),
+        ("0", Unit.BYTES, None),
+        ("75", Unit.NONE, None),
+        ("75", Unit.FLOP_PER_S, None),
+    ],
+)
+def test_a_bare_number_of_few_bytes_misses_its_unit(value: int | str, unit: Unit, hint: str | None) -> None:
+    assert missing_unit(value, unit) == hint

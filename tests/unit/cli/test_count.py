@@ -153,3 +153,26 @@ def test_the_hint_never_offers_to_drop_the_rule_that_ties_the_degrees_to_the_npu
     assert (done.code, "world_size" in done.out or "dp > 240" in done.out) == (3, True)
     assert said in done.out
     assert "--without world_size" not in done.out
+
+
+@pytest.mark.parametrize(
+    ("option", "said"),
+    [
+        (("--require", "memory_per_npu <= 75"), "75 what?"),
+        (("--require", "75 >= memory_per_npu"), "75 what?"),
+        (("--require", "memory_per_npu - 3 <= 75 GB"), "3 what?"),
+        (("--require", "total_bandwidth >= 400"), "400 what?"),
+        (("--set", "memory_capacity=141"), "141 what?"),
+        (("--set", "bandwidth[1]=50"), "50 what?"),
+    ],
+)
+def test_a_typed_number_of_bytes_without_its_unit_is_refused(option: tuple[str, str], said: str) -> None:
+    done = run("count", "llama3-70b/h100-64", *option)
+    assert (done.code, done.out) == (2, "")
+    assert said in done.err
+    assert f"hint: write '{said.removesuffix(' what?')} GB" in done.err
+
+
+@pytest.mark.parametrize("rule", ["memory_per_npu <= 80000000000", "memory_per_npu > 0", "memory_per_npu >= 75 B"])
+def test_bytes_that_may_be_meant_are_not_refused(rule: str) -> None:
+    assert run("count", "llama3-70b/h100-64", "--require", rule, "--json").keys["value"] == 2584
