@@ -19,6 +19,7 @@ from cosmic_opt.errors import InfeasibleError, SpecError, Where
 from cosmic_opt.psa.domain import Value
 from cosmic_opt.psa.family import family_of
 from cosmic_opt.psa.parameter_set import Constraint, DesignBatch
+from cosmic_opt.reporting.rules import ties_to_cluster
 
 if TYPE_CHECKING:
     from cosmic_opt.analysis.breakpoints import Breakpoint
@@ -84,11 +85,10 @@ class Problem(Feasibility):
         broken = self.violations(design)
         if broken:
             shown = "; ".join(f"{rule.name} ({rule.text})" for rule in broken)
-            raise InfeasibleError(
-                f"the design breaks {shown}",
-                where=broken[0].where,
-                hint=f"change the design, or drop a rule with --without {broken[0].name}",
-            )
+            loose = [rule.name for rule in broken if not ties_to_cluster(rule)]
+            drop = f"drop a rule with --without {loose[0]}, or " if loose else ""
+            hint = f"change the design, {drop}explain --design FILE finds the nearest that runs"
+            raise InfeasibleError(f"the design breaks {shown}", where=broken[0].where, hint=hint)
         return report(self.instance, design)
 
     def solve(

@@ -13,6 +13,7 @@ from cosmic_opt.cli.options import Request, problem_command
 from cosmic_opt.errors import InfeasibleError, SpecError, Where
 
 MOST = 8
+OWN = "the instance's own design does not run here: give the other one, too, --design A.json --design B.json"
 
 
 def compare(
@@ -41,7 +42,8 @@ def compare(
         try:
             scored.append(Scored(name, batch, problem.simulate(batch)))
         except InfeasibleError as error:
-            raise InfeasibleError(f"{name}: {error.message}", where=error.where, hint=error.hint) from None
+            hint = error.hint if source is not None else OWN
+            raise InfeasibleError(f"{name}: {error.message}", where=error.where, hint=hint) from None
     request.output.result("compare", comparison_keys(scored), comparison_text(request.title, scored))
     return DONE
 

@@ -172,7 +172,7 @@ def sweep_row(point: Point) -> tuple[str, ...]:
         outcome.status.value,
         value_text(outcome.value, outcome.objective),
         count_text(outcome.designs),
-        "new design" if point.changed else "",
+        ("new design" if len(outcome.design) else "no design") if point.changed else "",
     )
 
 

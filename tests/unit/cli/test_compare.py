@@ -84,3 +84,10 @@ def test_hostile_options_are_refused_with_a_hint(arguments: tuple[str, ...]) -> 
     done = run("compare", NAME, *arguments)
     assert done.code == 2
     assert "hint:" in done.err
+
+
+def test_an_own_design_that_does_not_run_asks_for_the_other_one(designs: list[Path]) -> None:
+    done = run("compare", NAME, "--set", "npus=1024", "--design", str(designs[0]))
+    assert done.code == 3
+    assert "give the other one, too, --design A.json --design B.json" in done.err
+    assert "--without world_size" not in done.err

@@ -203,3 +203,9 @@ def test_an_objective_that_is_none_is_named(name: str, objectives: str, said: st
     done = run("pareto", name, "--objectives", objectives)
     assert (done.code, done.out) == (2, "")
     assert said in done.err
+
+
+def test_a_sweep_does_not_call_a_row_without_a_design_new() -> None:
+    done = run("sweep", "llama3-70b/h100-64", "--over", "memory_capacity=80GB,4GB,90GB", "--refine", "0", "--quiet")
+    last = {row.split()[0]: row.split()[-2:] for row in done.out.splitlines() if row.startswith("  ")}
+    assert (last["4GB"], last["90GB"]) == (["no", "design"], ["new", "design"])
