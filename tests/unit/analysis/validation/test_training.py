@@ -302,8 +302,8 @@ def test_nine_calibration_steps_in_ten_lie_inside_the_interval_of_their_group() 
             inside[accuracy_group(read_row(rows()[row.id]).setup)].append(low <= rows()[row.id]["value"] <= high)
     shares = {group: np.mean(found) for group, found in inside.items() if len(found) >= 5}
     assert len(shares) == 7
-    assert min(shares.values()) > 0.85, shares
-    assert max(shares.values()) < 0.96, shares
+    assert min(shares.values()) >= 0.9, shares
+    assert np.mean([each for found in inside.values() for each in found]) < 0.94  # no wider than it has to be
 
 
 def test_steps_with_experts_are_within_12_and_30_percent() -> None:
