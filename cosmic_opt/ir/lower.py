@@ -184,22 +184,24 @@ class Lowering:
         return Linear(tuple(self.draft.position(name) for name in names), rows, low, high, origin)
 
     def as_wide(self, term: Apply, guard: Term | None, origin: Origin) -> None:
-        """A relation over many combinations: one table for one wide term, else a sum of helper columns.
+        """A relation over many combinations: one table where one term reads all its columns, else a sum of helpers.
 
-        Separate helpers keep the relation a sum, which the diagram and the search can take apart.
+        Separate helpers keep the relation a sum, which the diagram and the search can take apart. A quantity's term that
+        reads every column has no parts, and its helper's table as many rows as the relation's own.
         """
         if is_category(term.operands[0]) or is_category(term.operands[1]):
             self.tabulate(term, guard, origin)
             return
         parts = [*summands(term.operands[0]), *summands(term.operands[1], -1)]
         wide = [part for _, part in parts if len(part.columns) > 1]
-        rest = {name for _, part in parts if len(part.columns) == 1 for name in part.columns}
-        if len(wide) == 1 and rest <= wide[0].columns:
+        whole = [part for part in wide if part.columns == term.columns]
+        indivisible = any(not isinstance(part, Apply) for part in whole)
+        if indivisible or (whole and len(wide) == 1):
             try:
                 self.tabulate(term, guard, origin)
                 return
             except LimitError:
-                if not isinstance(wide[0], Apply):
+                if indivisible:
                     raise
         self.as_helpers(term.operator, parts, guard, origin)
 

@@ -137,6 +137,18 @@ def test_quantity_of_several_terms_is_summed_exactly(monkeypatch: pytest.MonkeyP
         assert_exact(psa_with({"area": area}, {}, "area <= 9", "area % 2 == 0 or a == 5", **domains))
 
 
+def test_wide_terms_of_the_same_parameters_meet_in_one_table_without_helpers(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(lowering, "SMALL_TABLE", 0)
+    needed = QuantityTerm(("a", "b"), lambda values: values["a"] * values["b"])
+    room = QuantityTerm(("a", "b"), lambda values: 20 - 2 * values["a"])
+    terms = {"needed": needed, "room": room}
+    quantities = {name: Quantity(name, Unit.NONE, (term,), name) for name, term in terms.items()}
+    sixes = "{range: [1, 6], step: 1}"
+    model = assert_exact(psa_with(quantities, {}, "needed <= room", a=sixes, b=sixes))
+    assert forms(model) == [Table]
+    assert not model.definitions
+
+
 def test_quantity_of_no_parameter_is_a_constant() -> None:
     constant = Quantity("load", Unit.NONE, (QuantityTerm(("size",), lambda v: v["size"] * 2),), "twice the size")
     fits = psa_with({"load": constant}, {"size": 6}, "load + a <= 13", "load <= 12", a="[0, 1, 2]")
