@@ -54,12 +54,43 @@ class Range:
             raise SpecError(f"the step must be positive, not {self.step}", where=where)
         if low > high:
             raise SpecError(f"the range starts at {low}, above its end {high}", where=where, hint="write [low, high]")
-        count = (high - low) // self.step + 1
-        if count > MAX_VALUES:
-            raise LimitError(
-                f"a domain of {count:,} values", where=where, hint=f"at most {MAX_VALUES:,}: use a larger step"
-            )
+        _check_size((high - low) // self.step + 1, where)
         return tuple(range(low, high + 1, self.step))
+
+
+@dataclass(frozen=True, slots=True)
+class Doublings:
+    """Whole numbers in [low, high], every one up to `2 * per_doubling`, then as many in each doubling.
+
+    A step is at most one part in `per_doubling` of the value: from `per_doubling * 2^k` on, the multiples of 2^k.
+    """
+
+    low: int | str
+    high: int | str
+    per_doubling: int
+
+    def resolve(self, data: Mapping[str, Value], where: Where) -> tuple[Value, ...]:
+        """Return the numbers in ascending order; an end counts when a step reaches it."""
+        low, high = _number(self.low, data, where), _number(self.high, data, where)
+        if self.per_doubling < 1:
+            raise SpecError(f"per_doubling is {self.per_doubling}", where=where, hint="give at least 1")
+        if not 1 <= low <= high:
+            raise SpecError(
+                f"per_doubling needs a range of positive numbers, not [{low}, {high}]",
+                where=where,
+                hint="write [low, high]",
+            )
+        values: list[Value] = []
+        step, end = 1, 2 * self.per_doubling
+        first = low
+        while first <= high:
+            part = range(-(-first // step) * step, min(end, high) + 1, step)
+            _check_size(len(values) + len(part), where)
+            values.extend(part)
+            first, step, end = max(end + 1, low), 2 * step, 2 * end
+        if not values:
+            raise SpecError(f"no step lies in [{low}, {high}]", where=where, hint="raise per_doubling")
+        return tuple(values)
 
 
 @dataclass(frozen=True, slots=True)
@@ -109,6 +140,13 @@ class DivisorsOf:
         if not values:
             raise SpecError(f"no divisor of {number} lies in [{low}, {high}]", where=where)
         return values
+
+
+def _check_size(count: int, where: Where) -> None:
+    if count > MAX_VALUES:
+        raise LimitError(
+            f"a domain of {count:,} values", where=where, hint=f"at most {MAX_VALUES:,}: use a larger step"
+        )
 
 
 def _number(bound: int | str, data: Mapping[str, Value], where: Where) -> int:

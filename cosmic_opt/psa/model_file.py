@@ -8,7 +8,7 @@ from dataclasses import dataclass
 
 from cosmic_opt.errors import Where, nearest
 from cosmic_opt.psa.document import Entry, expect_schema, read_yaml
-from cosmic_opt.psa.domain import DivisorsOf, Domain, Explicit, PowersOf, Range, Value
+from cosmic_opt.psa.domain import DivisorsOf, Domain, Doublings, Explicit, PowersOf, Range, Value
 from cosmic_opt.psa.expr import Syntax
 from cosmic_opt.psa.family import MAX_AXES
 from cosmic_opt.psa.parse import KEYWORDS, parse_rule
@@ -16,6 +16,7 @@ from cosmic_opt.units import Unit
 
 STACKS = ("workload", "collective", "network", "compute")
 MAX_PERMUTED = 6
+STEPS = ("step", "per_doubling")
 _UNITS = {
     "bytes": Unit.BYTES,
     "bytes/s": Unit.BYTES_PER_S,
@@ -202,29 +203,40 @@ def read_domain(entry: Entry, unit: Unit, indices: Mapping[str, str | tuple[str,
             raise entry.fail("the domain mixes numbers and categories", "list numbers only, or categories only")
         values.resolve({}, entry.where)
         return values
-    forms = {"range": ("step",), "powers_of": ("from", "to"), "divisors_of": ("from", "to"), "permutations_of": ()}
+    forms = {"range": STEPS, "powers_of": ("from", "to"), "divisors_of": ("from", "to"), "permutations_of": ()}
     keys = [key for key in entry.mapping() if key in forms]
     if len(keys) != 1:
         raise entry.fail(f"a domain is a list, or has one of {', '.join(forms)}", "domain: [1, 2, 4]")
     form = keys[0]
     if form == "permutations_of":
         return _permutations(entry.fields(required=(form,))[form], indices)
-    required = (form, "step") if form == "range" else (form, "to") if form == "powers_of" else (form,)
-    fields = entry.fields(required=required, optional=forms[form])
     if form == "range":
-        ends = fields["range"].items()
-        if len(ends) != 2:
-            raise fields["range"].fail("a range has two ends", "range: [50 GB/s, 500 GB/s]")
-        step = _bound(fields["step"], unit)
-        if not isinstance(step, int) or step <= 0:
-            raise fields["step"].fail("the step must be a positive number")
-        return Range(_bound(ends[0], unit), _bound(ends[1], unit), step)
+        return _range(entry, unit)
+    required = (form, "to") if form == "powers_of" else (form,)
+    fields = entry.fields(required=required, optional=forms[form])
     low = _bound(fields["from"], unit) if "from" in fields else 1
     high = _bound(fields["to"], unit) if "to" in fields else None
     if form == "powers_of":
         assert high is not None
         return PowersOf(fields[form].integer(low=2), low, high)
     return DivisorsOf(_bound(fields[form], unit), low, high)
+
+
+def _range(entry: Entry, unit: Unit) -> Domain:
+    """Return a range: with one `step`, or so many steps `per_doubling`."""
+    fields = entry.fields(required=("range",), optional=STEPS)
+    ends = fields["range"].items()
+    if len(ends) != 2:
+        raise fields["range"].fail("a range has two ends", "range: [50 GB/s, 500 GB/s]")
+    low, high = (_bound(end, unit) for end in ends)
+    if len(fields) != 2:
+        raise entry.fail("a range has one of step, per_doubling", "{range: [1, 8], step: 1}")
+    if "per_doubling" in fields:
+        return Doublings(low, high, fields["per_doubling"].integer(low=1))
+    step = _bound(fields["step"], unit)
+    if not isinstance(step, int) or step <= 0:
+        raise fields["step"].fail("the step must be a positive number")
+    return Range(low, high, step)
 
 
 def _permutations(entry: Entry, indices: Mapping[str, str | tuple[str, ...]]) -> Explicit:

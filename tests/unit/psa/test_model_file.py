@@ -123,6 +123,27 @@ HOSTILE = {
         "has two ends",
     ),
     "step zero": ("step: 50 GB/s", "step: 0", 10, "parameters.bandwidth.domain.step", "step must be a positive number"),
+    "a range of two steps": (
+        "step: 50 GB/s",
+        "step: 1, per_doubling: 4",
+        10,
+        "parameters.bandwidth.domain",
+        "one of step, per_doubling",
+    ),
+    "a range without a step": (
+        ", step: 50 GB/s}",
+        "}",
+        10,
+        "parameters.bandwidth.domain",
+        "one of step, per_doubling",
+    ),
+    "no steps per doubling": (
+        "step: 50 GB/s",
+        "per_doubling: 0",
+        10,
+        "parameters.bandwidth.domain.per_doubling",
+        "0 is out of range",
+    ),
     "time without a unit": ("[500 ns, 1 us]", "[500, 1 us]", 11, "parameters.delay.domain.0", "needs a unit of time"),
     "no parameters": (
         MODEL[MODEL.index("parameters:") :],
