@@ -43,7 +43,7 @@ TRAINING = JobKind(
 LATENCIES = _simulated(
     Unit.TIME,
     first_token_time="from admission to the first token of an answer (TTFT without waiting)",
-    output_token_time="between two tokens of an answer (TPOT)",
+    output_token_time="between two tokens of an answer: (end to end - first token) / (output - 1) (TPOT)",
     batch_time="a batch that arrives at once, until its last answer",
     cosmic_time="COSMIC's inference job: prefill, then a decode step per output token",
 )

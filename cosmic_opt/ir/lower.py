@@ -186,8 +186,8 @@ class Lowering:
     def as_wide(self, term: Apply, guard: Term | None, origin: Origin) -> None:
         """A relation over many combinations: one table where one term reads all its columns, else a sum of helpers.
 
-        Separate helpers keep the relation a sum, which the diagram and the search can take apart. A quantity's term that
-        reads every column has no parts, and its helper's table as many rows as the relation's own.
+        Separate helpers keep the relation a sum, which the diagram and the search can take apart. A quantity's term
+        that reads every column has no parts, and its helper's table as many rows as the relation's own.
         """
         if is_category(term.operands[0]) or is_category(term.operands[1]):
             self.tabulate(term, guard, origin)

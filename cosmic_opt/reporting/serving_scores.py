@@ -54,7 +54,7 @@ def _rates(report: Report) -> str:
             f"{rate(metrics['throughput_tokens_per_s_per_npu'])} per NPU, "
             f"{rate(metrics['requests_per_s'])} requests/s, on {metrics['npus_used']} NPUs",
         ),
-        ("users", f"{metrics['users']}", "answers under way at once"),
+        ("users", f"{metrics['users']}", "requests under way at once"),
         ("one batch", show_seconds(float(metrics["batch_time_s"] or 0)), "until its last answer, where it comes alone"),
     ]
     return table((), rows)

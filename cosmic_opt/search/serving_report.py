@@ -17,7 +17,7 @@ def serving_report(
 ) -> Report:
     """Return the full score of one design that runs.
 
-    `memory_bytes` and its parts are those of the pool that needs most. `users` are answers under way at once.
+    `memory_bytes` and its parts are those of the pool that needs most. `users` are requests under way at once.
     """
     columns = design.value_columns()
     values = simulator.values(columns)

@@ -10,9 +10,37 @@ from cosmic_opt.errors import SpecError
 from cosmic_opt.simulation.calibrated.decode import decode_terms
 from cosmic_opt.simulation.calibrated.prefill import prefill_terms
 from cosmic_opt.simulation.calibrated.serving import admitted, prefill_busy_s, total_s
-from cosmic_opt.simulation.calibrated.serving_job import FloatArray, ServingDesigns, ServingSetup
+from cosmic_opt.simulation.calibrated.serving_job import FloatArray, ServingDesigns, ServingSetup, Terms
 from cosmic_opt.workloads.kv_cache import cache_bytes_per_token
 from cosmic_opt.workloads.requests import Requests
+
+
+@dataclass(frozen=True, slots=True)
+class Reading:
+    """One replica of the prefill pool, one entry per design.
+
+    Attributes:
+        prompts_s: Until each prompt of a batch has its first token.
+        busy_s: For which a batch keeps the replica busy; with overlapping stages, the slowest of these.
+        transfer_s: Until the batch's cache has moved.
+    """
+
+    prompts_s: FloatArray
+    busy_s: FloatArray
+    transfer_s: FloatArray
+
+
+@dataclass(frozen=True, slots=True)
+class Writing:
+    """One replica of the decode pool, one entry per design.
+
+    Attributes:
+        batch: Sequences it decodes at once; 0 where none fits.
+        step: Seconds of a decode step at the mean context, by term.
+    """
+
+    batch: FloatArray
+    step: Terms
 
 
 @dataclass(frozen=True, slots=True)
@@ -21,19 +49,58 @@ class Pools:
 
     Attributes:
         first_token_s: A batch of prompts and the transfer of their cache (TTFT without waiting).
-        output_token_s: A decode step, which no prefill interrupts (TPOT).
-        transfer_s: The transfer's part of the first.
+        output_token_s: A decode step, which no prefill interrupts (TPOT; see `token_terms`).
         requests_per_s: What the slower pool serves; `prefill_share` and `decode_share` say how busy each pool is.
+        requests: Under way in both pools: the rate times the time from admission to the last token (Little 1961).
         output_tokens_per_s_per_gpu: Over the GPUs of both pools.
     """
 
     first_token_s: FloatArray
     output_token_s: FloatArray
-    transfer_s: FloatArray
     requests_per_s: FloatArray
+    requests: FloatArray
     prefill_share: FloatArray
     decode_share: FloatArray
     output_tokens_per_s_per_gpu: FloatArray
+
+
+def reading(setup: ServingSetup, designs: ServingDesigns, requests: Requests) -> Reading:
+    """Return what a replica of a prefill pool does; `batch` is prompts of one prefill.
+
+    A batch's cache leaves through the network cards of its ranks while others are prefilled, so it delays the first
+    token but costs no rate.
+    """
+    prompts = total_s(prefill_terms(setup, designs, requests.prompt))
+    return Reading(prompts, prefill_busy_s(setup, designs, requests), transfer_s(setup, designs, requests))
+
+
+def writing(setup: ServingSetup, designs: ServingDesigns, requests: Requests) -> Writing:
+    """Return what a replica of a decode pool does; `batch` is sequences decoded at once, as far as they fit."""
+    batch = np.minimum(designs.batch, admitted(setup, designs, requests))
+    loaded = designs.with_batch(np.maximum(batch, 1.0))
+    return Writing(batch, decode_terms(setup, loaded, requests.mean_context, most=designs.batch))
+
+
+def balanced(
+    prefill: ServingDesigns, reads: Reading, decode: ServingDesigns, writes: Writing, requests: Requests
+) -> Pools:
+    """Return the rate of two pools in balance: they serve the requests of the slower one.
+
+    Source: Zhong 2024 (DistServe, sections 3 and 4).
+    """
+    read = prefill.dp * prefill.batch / reads.busy_s
+    steps, step = requests.output - 1, total_s(writes.step)  # prefill gives the first token
+    answered = decode.dp * writes.batch / (steps * step) if steps else np.where(writes.batch > 0, np.inf, 0.0)
+    rate, first = np.minimum(read, answered), reads.prompts_s + reads.transfer_s
+    return Pools(
+        first_token_s=first,
+        output_token_s=step,
+        requests_per_s=rate,
+        requests=rate * (first + steps * step),
+        prefill_share=rate / read,
+        decode_share=rate / np.where(answered > 0, answered, np.inf),
+        output_tokens_per_s_per_gpu=rate * requests.output / (prefill.gpus + decode.gpus),
+    )
 
 
 def disaggregated(
@@ -43,36 +110,15 @@ def disaggregated(
     decode_designs: ServingDesigns,
     requests: Requests,
 ) -> Pools:
-    """Return the rate of two pools in balance; `batch` is prompts of one prefill, and sequences decoded at once.
-
-    The pools serve the requests of the slower one. A batch's cache leaves through the network cards of its ranks
-    while others are prefilled, so it delays the first token but costs no rate.
-    Source: Zhong 2024 (DistServe, sections 3 and 4).
+    """Return the server that two pools make.
 
     Raises:
         SpecError: the two pools serve different models, or store the cache in different widths.
     """
     if prefill.model != decode.model or prefill.numbers.cache_bytes != decode.numbers.cache_bytes:
         raise SpecError("the pools cannot share a cache", hint="serve one model with one width of the cache")
-    prompts = total_s(prefill_terms(prefill, prefill_designs, requests.prompt))
-    batch = np.minimum(decode_designs.batch, admitted(decode, decode_designs, requests))
-    loaded = decode_designs.with_batch(np.maximum(batch, 1.0))
-    step = total_s(decode_terms(decode, loaded, requests.mean_context, most=decode_designs.batch))
-    read = prefill_designs.dp * prefill_designs.batch / prefill_busy_s(prefill, prefill_designs, requests)
-    steps = requests.output - 1  # prefill gives the first token
-    answered = decode_designs.dp * batch / (steps * step) if steps else np.where(batch > 0, np.inf, 0.0)
-    rate = np.minimum(read, answered)
-    transfer = transfer_s(prefill, prefill_designs, requests)
-    gpus = prefill_designs.gpus + decode_designs.gpus
-    return Pools(
-        first_token_s=prompts + transfer,
-        output_token_s=step,
-        transfer_s=transfer,
-        requests_per_s=rate,
-        prefill_share=rate / read,
-        decode_share=rate / np.where(answered > 0, answered, np.inf),
-        output_tokens_per_s_per_gpu=rate * requests.output / gpus,
-    )
+    reads, writes = reading(prefill, prefill_designs, requests), writing(decode, decode_designs, requests)
+    return balanced(prefill_designs, reads, decode_designs, writes, requests)
 
 
 def transfer_s(setup: ServingSetup, designs: ServingDesigns, requests: Requests) -> FloatArray:

@@ -62,20 +62,25 @@ class SteadyState:
     Attributes:
         batch: Sequences one replica decodes at once; 0 where none fits, and then there is no rate.
         first_token_s: From admission to the first token: a step that is under way, then the own prompt (TTFT).
-        output_token_s: Per token of one answer, prefill of newcomers included (TPOT).
         output_tokens_per_s: Of all replicas together.
         output_tokens_per_s_per_gpu: The same per GPU.
         terms: Seconds of one replica in which it gives `batch` answers, by term.
         step: Seconds of one decode step, by term; 0 where answers have one token, since prefill gives the first.
+        token: Seconds between two tokens of an answer (TPOT), by term; see `token_terms`.
     """
 
     batch: FloatArray
     first_token_s: FloatArray
-    output_token_s: FloatArray
     output_tokens_per_s: FloatArray
     output_tokens_per_s_per_gpu: FloatArray
     terms: Terms
     step: Terms
+    token: Terms
+
+    @property
+    def output_token_s(self) -> FloatArray:
+        """Seconds between two tokens of an answer (TPOT)."""
+        return total_s(self.token)
 
 
 def admitted(setup: ServingSetup, designs: ServingDesigns, requests: Requests) -> FloatArray:
@@ -95,16 +100,29 @@ def steady_state(setup: ServingSetup, designs: ServingDesigns, requests: Request
     """
     batch = np.minimum(designs.batch, admitted(setup, designs, requests))
     loaded = designs.with_batch(np.maximum(batch, 1.0))
-    more = min(requests.output - 1, 1)
     step = decode_terms(setup, loaded, requests.mean_context, most=designs.batch)
-    decode = {name: more * each for name, each in step.items()}
+    under_way = times(min(requests.output - 1, 1), step)
     own = total_s(prefill_terms(setup, designs.with_batch(1), requests.prompt))
-    terms = {"prefill": np.maximum(prefill_busy_s(setup, loaded, requests), own)}
-    terms |= {name: (requests.output - 1) * each for name, each in decode.items()}
-    cycle = total_s(terms)
-    rate = np.where(batch > 0, designs.dp * batch * requests.output / cycle, 0.0)
-    token = cycle / requests.output
-    return SteadyState(batch, own + total_s(decode), token, rate, rate / designs.gpus, terms, decode)
+    read = np.maximum(prefill_busy_s(setup, loaded, requests), own)
+    terms = {"prefill": read, **times(requests.output - 1, step)}
+    rate = np.where(batch > 0, designs.dp * batch * requests.output / total_s(terms), 0.0)
+    token = token_terms(step, read - own, requests)
+    return SteadyState(batch, own + total_s(under_way), rate, rate / designs.gpus, terms, under_way, token)
+
+
+def token_terms(step: Terms, others_s: FloatArray, requests: Requests) -> Terms:
+    """Return seconds between two tokens of an answer, by term: (end to end - first token) / (output - 1).
+
+    After its first token an answer takes `output - 1` decode steps, and waits `others_s` in all while others' prompts
+    are read. An answer of one token has no second: it is given the decode step, what another one would take.
+    Source: vLLM's serving benchmark (`tpot`), MLPerf Inference (time per output token).
+    """
+    return {"prefill": others_s / (requests.output - 1) if requests.output > 1 else np.zeros_like(others_s), **step}
+
+
+def times(number: int, terms: Terms) -> Terms:
+    """Return so many times as long, by term."""
+    return {name: number * each for name, each in terms.items()}
 
 
 def prefill_busy_s(setup: ServingSetup, designs: ServingDesigns, requests: Requests) -> FloatArray:

@@ -115,9 +115,8 @@ def predict_token_saturated(
     Raises:
         SpecError: `designs` holds more than one design, or no sequence fits.
     """
-    cycle = predict_saturated(setup, designs, requests, accuracy)
-    terms = {name: np.array([each / requests.output]) for name, each in cycle.terms.items()}
-    return prediction_of(setup, designs.with_batch([cycle.batch]), requests, accuracy, terms, SATURATED)
+    state = _full_server(setup, designs, requests)
+    return prediction_of(setup, designs.with_batch(state.batch), requests, accuracy, state.token, SATURATED)
 
 
 def predict_first_token_saturated(

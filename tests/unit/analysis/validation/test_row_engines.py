@@ -113,10 +113,12 @@ def test_a_batch_takes_its_prefill_and_a_token_time_per_further_token() -> None:
     assert predicted() == pytest.approx(batch)
 
 
-def test_a_saturated_token_time_is_the_batch_over_the_rate() -> None:
-    full = {"batch": "engine-chosen", "engine": "TensorRT-LLM v1.0"}
-    times = predicted(**full, metric="tpot_s") * predicted(**full, metric="output_tokens_per_s_total")
-    assert times == pytest.approx(round(times))
+def test_a_saturated_answer_takes_its_prompt_and_a_token_time_per_further_token() -> None:
+    own = {"engine": "TensorRT-LLM v1.0"}
+    full = own | {"batch": "engine-chosen"}
+    answer = predicted(**own, batch=1, metric="prefill_time_s") + 511 * predicted(**full, metric="tpot_s")
+    batch = answer * predicted(**full, metric="output_tokens_per_s_total") / 512
+    assert batch == pytest.approx(round(batch))
 
 
 @pytest.mark.parametrize(

@@ -182,9 +182,8 @@ def test_a_saturated_server_holds_the_largest_batch_that_is_admitted() -> None:
     setup, designs = server(), ServingDesigns.of(tp=2)
     state = saturated(setup, designs, REQUESTS)
     assert state.batch == admitted(setup, designs, REQUESTS)
-    assert state.output_tokens_per_s == pytest.approx(state.batch / state.output_token_s)
+    assert state.output_tokens_per_s == pytest.approx(256 * state.batch / total_s(state.terms))
     assert state.output_tokens_per_s_per_gpu == pytest.approx(state.output_tokens_per_s / 2)
-    assert total_s(state.terms) == pytest.approx(256 * state.output_token_s)
 
 
 def test_an_engine_serves_no_more_sequences_than_its_own_limit() -> None:
@@ -318,8 +317,35 @@ def test_prefill_gives_the_first_token_so_a_cycle_decodes_one_less(output: int) 
     step = total_s(decode_terms(setup, EIGHT.with_batch(state.batch), requests.mean_context))
     cycle = total_s(state.terms)
     np.testing.assert_allclose(cycle, prefill_busy_s(setup, EIGHT, requests) + (output - 1) * step)
-    np.testing.assert_allclose(state.output_token_s, cycle / output)
     np.testing.assert_allclose(total_s(state.step), step if output > 1 else 0.0)
+
+
+@pytest.mark.parametrize("output", [2, 8, 200])
+@pytest.mark.parametrize("overlaps", [False, True])
+def test_between_tokens_passes_what_the_first_token_leaves_of_an_answer(output: int, overlaps: bool) -> None:
+    setup, requests = server(LLAMA_8B), Requests(1000, output)
+    setup = replace(setup, engine=replace(setup.engine, overlaps_stages=overlaps))
+    designs = ServingDesigns.of(pp=2, batch=8)
+    state = steady_state(setup, designs, requests)
+    own = total_s(prefill_terms(setup, designs.with_batch(1), 1000))
+    np.testing.assert_allclose(state.output_token_s, (total_s(state.terms) - own) / (output - 1))
+
+
+def test_an_answer_of_one_token_has_a_step_for_the_time_to_another_with_one_server_or_two_pools() -> None:
+    setup, requests = server(LLAMA_8B), Requests(1000, 1)
+    step = total_s(decode_terms(setup, EIGHT, requests.mean_context))
+    pools = disaggregated(setup, ONE, setup, EIGHT, requests)
+    assert steady_state(setup, EIGHT, requests).output_token_s == pools.output_token_s == step
+
+
+@pytest.mark.parametrize("output", [1, 256])
+def test_requests_under_way_in_two_pools_are_the_rate_times_their_time_in_both(output: int) -> None:
+    setup, requests = server(LLAMA_70B), Requests(1024, output)
+    prefill, decode = ServingDesigns.of(tp=4, dp=[1, 8]), ServingDesigns.of(tp=4, batch=32)
+    pools = disaggregated(setup, prefill, setup, decode, requests)
+    stay = pools.first_token_s + (output - 1) * pools.output_token_s
+    np.testing.assert_allclose(pools.requests, pools.requests_per_s * stay)
+    assert np.all(pools.requests >= 1)  # the slower pool is full
 
 
 def test_answers_of_one_token_take_their_prefill_in_a_batch_and_in_the_steady_state() -> None:

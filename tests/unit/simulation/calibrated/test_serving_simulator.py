@@ -14,6 +14,7 @@ from cosmic_opt.errors import InfeasibleError, LimitError, SpecError
 from cosmic_opt.search.score import simulator_of
 from cosmic_opt.simulation.analytical.layout import NO_TIME
 from cosmic_opt.simulation.calibrated.disaggregated import disaggregated
+from cosmic_opt.simulation.calibrated.servers import OneServer
 from cosmic_opt.simulation.calibrated.serving import batch_terms, cosmic_terms, steady_state, total_s
 from cosmic_opt.simulation.calibrated.serving_job import ServingDesigns
 from cosmic_opt.simulation.calibrated.serving_simulator import ServingSimulator
@@ -63,6 +64,27 @@ def test_the_metrics_of_two_pools_are_those_of_the_function() -> None:
     np.testing.assert_allclose(found["requests_per_s"], pools.requests_per_s, rtol=1e-9)
     np.testing.assert_allclose(found["throughput_tokens_per_s_per_npu"], pools.output_tokens_per_s_per_gpu, rtol=1e-9)
     assert set(pools.decode_share >= 1) == {True, False}
+    np.testing.assert_array_equal(found["users"], np.rint(pools.requests))
+    assert found["users"].min() >= 1
+
+
+def test_between_tokens_of_short_answers_lies_the_prefill_of_all_newcomers_but_the_own() -> None:
+    """32 answers of 8 tokens take a cycle of 949.2 ms, of which 42.6 ms read the own prompt: 7 gaps of 129.5 ms."""
+    problem = Problem.load("llama3-70b/h200-8-serving").set(prompt=1000, output=8).fix(dp=1, tp=8, pp=1, batch=32)
+    report = problem.simulate(problem.baseline())
+    cycle, own = 32 / float(report.metrics["requests_per_s"] or 1), report.first_token_s["prefill"]
+    assert (cycle, own) == (pytest.approx(949.2e-3, rel=1e-3), pytest.approx(42.6e-3, rel=1e-3))
+    assert report.metrics["output_token_time_s"] == pytest.approx((cycle - own) / 7, rel=1e-9)
+
+
+def test_replicas_that_are_alike_are_computed_once_and_alike() -> None:
+    own, columns = simulator(Problem.load(NAME)), EVERY.value_columns()
+    server = own.server(columns)
+    assert isinstance(server, OneServer)
+    alone = steady_state(own.setup, server.designs, own.serving.requests)
+    assert len(server.state.batch) < len(EVERY)
+    for name, each in server.output_token_time().items():
+        np.testing.assert_array_equal(each, alone.token[name])
 
 
 @pytest.mark.parametrize("name", [NAME, POOLS, "deepseek-v3/h200-8-serving"])
