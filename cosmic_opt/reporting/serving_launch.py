@@ -36,7 +36,7 @@ def _vllm(serving: Serving, knobs: Mapping[str, int]) -> list[str]:
     }
     found = [f"{option} {size}" for option, size in sizes.items() if size > 1]
     found += ["--enable-expert-parallel"] if knobs["ep"] > 1 else []
-    found.append(f"--max-num-seqs {-(-knobs['batch'] // knobs['ep'])}")
+    found.append(f"--max-num-seqs {knobs['batch']}")
     numbers = serving.numbers
     found += [f"--quantization {numbers.compute}"] if numbers.compute == "fp8" else []
     return found + (["--kv-cache-dtype fp8"] if numbers.cache_bytes < NARROW else [])
@@ -46,6 +46,6 @@ def _tensorrt(serving: Serving, knobs: Mapping[str, int]) -> list[str]:
     """Arguments of `trtllm-serve` (tensorrt_llm/commands/serve.py); the checkpoint has the precision."""
     sizes = {"--tp_size": knobs["tp"] * knobs["ep"], "--pp_size": knobs["pp"], "--ep_size": knobs["ep"]}
     found = [f"{option} {size}" for option, size in sizes.items() if size > 1]
-    found.append(f"--max_batch_size {-(-knobs['batch'] // knobs['ep'])}")
+    found.append(f"--max_batch_size {knobs['batch']}")
     found += ["--extra_llm_api_options FILE (enable_attention_dp: true)"] if knobs["ep"] > 1 else []
     return [*found, f"--kv_cache_free_gpu_memory_fraction {serving.engine.memory.share}"]

@@ -71,9 +71,13 @@ def knob_name(pool: str, knob: str) -> str:
 
 
 def designs_of_pool(values: Mapping[str, Values], pool: str) -> ServingDesigns:
-    """Return the designs of a pool; a knob without values is 1."""
+    """Return the designs of a pool; a knob without values is 1.
+
+    The knob `batch` counts the sequences of one ep group, as engines do; a replica's designs count those of all.
+    """
     one = np.ones(1, dtype=np.int64)
-    return ServingDesigns.of(**{knob: values.get(knob_name(pool, knob), one) for knob in KNOBS})
+    knobs = {knob: np.asarray(values.get(knob_name(pool, knob), one)) for knob in KNOBS}
+    return ServingDesigns.of(**knobs | {"batch": knobs["batch"] * knobs["ep"]})
 
 
 def serving_memory(served: ServedModel, designs: ServingDesigns, pool: str = "") -> ServingMemory:

@@ -51,7 +51,7 @@ def test_a_design_beyond_a_limit_is_refused_by_every_command() -> None:
 def test_enumerate_gives_metrics_as_rules_and_as_simulate_call_them() -> None:
     names = "first_token_time,output_token_time_s,throughput,throughput_per_npu,users,kv_cache_per_npu"
     lines = [json.loads(line) for line in run("enumerate", NAME, "--with", names, *LIMIT).out.splitlines()]
-    assert len(lines) == 86
+    assert len(lines) == 399
     assert all(line["output_token_time_s"] <= 30e-3 for line in lines)
     assert {"first_token_time_s", "throughput_tokens_per_s", "kv_cache_per_npu_bytes"} <= set(lines[0])
     refused = run("enumerate", NAME, "--with", "step_time")
@@ -97,7 +97,7 @@ def test_a_front_that_a_time_limit_ended_is_not_called_proved() -> None:
     assert "no design was scored before the limit: time limit" in run(*over).out
     lasting = run("pareto", NAME, "--time-limit", "1 h", "--quiet")
     assert lasting.code == 0
-    assert "328 feasible designs, proved: every design scored" in lasting.out
+    assert "3,208 feasible designs, proved: every design scored" in lasting.out
 
 
 def test_a_front_that_no_design_reaches_is_proved_empty() -> None:
@@ -114,8 +114,8 @@ def test_a_front_that_no_design_reaches_is_proved_empty() -> None:
 def test_a_design_that_admits_no_sequence_is_never_the_answer() -> None:
     loose = ("llama3-405b/h200-8-serving", "--without", "fits", "--quiet", "--json")
     keys = run("solve", *loose, "--top", "10000").keys
-    assert keys["feasible_designs"] == 576
-    assert len(keys["top"]) == 288  # the other half has no time and no rate
+    assert keys["feasible_designs"] == 7_168
+    assert len(keys["top"]) == 3_584  # the other half has no time and no rate
     best = run("solve", "llama3-405b/h200-8-serving", "--quiet", "--json").keys
     assert keys["objective"] == best["objective"]
     refused = run("solve", "llama3-405b/h200-8-serving", "--without", "fits", "--fix", "tp=1", "--fix", "pp=1")
@@ -156,4 +156,4 @@ def test_validate_and_count_know_the_rules() -> None:
     keys = run("validate", NAME, "--json").keys
     assert keys["baseline"]["feasible"]
     assert {"fits", "engine_limit", "whole_kv_heads"} <= {rule["constraint"] for rule in keys["rules"]}
-    assert run("count", NAME, *LIMIT, "--json").keys["value"] == 86
+    assert run("count", NAME, *LIMIT, "--json").keys["value"] == 399

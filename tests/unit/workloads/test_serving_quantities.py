@@ -18,7 +18,13 @@ from cosmic_opt.workloads.kv_cache import cache_bytes_per_token
 from cosmic_opt.workloads.language_model import LanguageModel
 from cosmic_opt.workloads.requests import Requests
 from cosmic_opt.workloads.serving_designs import ServingDesigns
-from cosmic_opt.workloads.serving_quantities import ServedModel, pools_of, serving_memory, serving_quantities
+from cosmic_opt.workloads.serving_quantities import (
+    ServedModel,
+    designs_of_pool,
+    pools_of,
+    serving_memory,
+    serving_quantities,
+)
 
 ONE = ServingDesigns.of()
 
@@ -58,12 +64,12 @@ def test_the_cache_of_a_batch_counts_held_tokens_and_half_a_page_a_sequence() ->
     assert quantity_of(problem, "kv_cache_per_npu") == 64 * tokens * 80 * 2 * 2 * 128
 
 
-def test_groups_that_share_experts_split_the_sequences_and_the_busiest_one_decides() -> None:
-    problem = Problem.load("deepseek-v3/b200-8-serving").without("engine_limit")
+def test_a_batch_is_that_of_each_group_that_shares_experts() -> None:
+    problem = Problem.load("deepseek-v3/b200-8-serving")
     alone = quantity_of(problem, "kv_cache_per_npu", ep=1, batch=8)
-    assert quantity_of(problem, "kv_cache_per_npu", ep=8, batch=8) * 8 == alone
-    assert quantity_of(problem, "kv_cache_per_npu", ep=4, batch=8) * 4 == alone
-    assert quantity_of(problem, "kv_cache_per_npu", ep=8, batch=16) * 4 == alone
+    assert quantity_of(problem, "kv_cache_per_npu", ep=8, batch=8) == alone
+    assert quantity_of(problem, "kv_cache_per_npu", ep=4, batch=2) * 4 == alone
+    assert designs_of_pool({"ep": np.array([8]), "batch": np.array([3])}, "").batch == 24
 
 
 def test_weights_are_parameters_in_their_bytes_and_tables_in_16_bits() -> None:
@@ -103,7 +109,7 @@ def test_every_design_that_fits_admits_its_whole_batch(name: str) -> None:
 
 
 def test_one_batch_more_than_fits_is_not_admitted() -> None:
-    problem = Problem.load("llama3-8b/h100-8-serving").without("fits", "engine_limit", "busy_groups")
+    problem = Problem.load("llama3-8b/h100-8-serving").without("fits", "engine_limit")
     simulator = simulator_of(problem.instance)
     assert isinstance(simulator, ServingSimulator)
     for batch in problem.fix(dp=1, pp=1).enumerate():
