@@ -19,7 +19,7 @@ FIELDS = (
 )
 FLAGS = ("fused_clamped_gate", "overlaps_host", "quantises_apart")
 """False where a file does not say."""
-GRAPHS, DEPTH = "graph_batches", "product_depth"
+GRAPHS, DEPTH, RELEASES = "graph_batches", "product_depth", "releases"
 """Empty where a file does not say."""
 HOST_FIELDS = ("step", "sequence", "tensor")
 ATTENTION_FIELDS = ("launch", "head_rate", "memory_share", "grouped_reads", "narrow_reads")
@@ -42,7 +42,7 @@ def load_engine(name: str) -> Engine:
         SpecError: there is no such engine, or its file does not describe one.
     """
     root, file = open_software("engine", name)
-    fields = root.fields(required=FIELDS, optional=("schema", "source", GRAPHS, DEPTH, *FLAGS))
+    fields = root.fields(required=FIELDS, optional=("schema", "source", GRAPHS, DEPTH, RELEASES, *FLAGS))
     with blaming(file):
         return Engine(
             name=fields["name"].text(),
@@ -60,6 +60,7 @@ def load_engine(name: str) -> Engine:
             shipped=name in shared_names("engines"),
             graph_batches=_whole_numbers(fields[GRAPHS]) if GRAPHS in fields else (),
             product_depth_s=_depths(fields[DEPTH]) if DEPTH in fields else {},
+            releases=fields[RELEASES].text() if RELEASES in fields else "",
             **{flag: flag in fields and fields[flag].flag() for flag in FLAGS},
         )
 

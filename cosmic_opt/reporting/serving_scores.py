@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from cosmic_opt.catalog.bind import BoundInstance
+from cosmic_opt.catalog.served import Serving
 from cosmic_opt.reporting.numbers import percent, rate, shares, table
 from cosmic_opt.search.report import Report
 from cosmic_opt.system.hardware import Origin
@@ -64,10 +65,12 @@ def _certainty(report: Report, instance: BoundInstance) -> str:
     """Return how sure the time between tokens is, and what decides it that nobody states."""
     assert report.prediction is not None, "a server is calibrated"
     low, high = (show_seconds(seconds) for seconds in report.prediction.interval)
-    data = instance.data
+    assert isinstance(instance.calibrated, Serving), "the caller has a server"
+    data, engine = instance.data, instance.calibrated.engine
+    releases = f" (releases: {engine.releases})" if engine.releases else ""
     lines = [
         f"  measured times between tokens lie between {low} and {high} nine times in ten ({report.prediction.group})",
-        f"  engine {data['engine']}, precision {data['precision']}; the hidden input that moves it most: "
+        f"  engine {data['engine']}{releases}, precision {data['precision']}; the hidden input that moves it most: "
         f"{report.prediction.hidden_input}",
         *origin_lines(report.prediction.origin),
         *(f"  extrapolates: {each}" for each in report.prediction.extrapolates),

@@ -97,6 +97,7 @@ class Engine:
         product_depth_s: Seconds each input of a product adds, by arithmetic: a thread block reads its weights' inputs
             in turn. Measured at 1 and 4 rows with a cold cache, added at any number, not to experts. 0 where it is
             hidden, or in the device's launch.
+        releases: Which of its releases this is, as people call them; "" where the file does not say.
     """
 
     name: str
@@ -117,6 +118,7 @@ class Engine:
     quantises_apart: bool = False
     graph_batches: tuple[int, ...] = ()
     product_depth_s: Mapping[str, float] = field(default_factory=dict)
+    releases: str = ""
 
     def __post_init__(self) -> None:
         ascending = sorted(set(self.graph_batches))

@@ -157,3 +157,7 @@ def test_validate_and_count_know_the_rules() -> None:
     assert keys["baseline"]["feasible"]
     assert {"fits", "engine_limit", "whole_kv_heads"} <= {rule["constraint"] for rule in keys["rules"]}
     assert run("count", NAME, *LIMIT, "--json").keys["value"] == 399
+
+
+def test_an_answer_names_the_releases_that_its_engine_stands_for() -> None:
+    assert "engine vllm (releases: 0.4 to 0.6, 2024), precision fp8" in run("simulate", NAME).out
