@@ -159,7 +159,7 @@ def test_designs_that_break_a_rule_on_a_simulated_time_are_not_counted_where_eve
     assert 0 < counted < whole
     solved = run("solve", SERVED, *SOON, "--json").keys
     assert (solved["feasible_designs"], solved["before_simulated_rules"]) == (counted, False)
-    assert f"{counted} feasible designs of" in run("solve", SERVED, *SOON).out
+    assert f"{counted:,} feasible designs of" in run("solve", SERVED, *SOON).out
     changed = run("what-if", SERVED, *SOON, "--json").keys
     assert changed["delta"]["feasible_designs"] == counted - whole
     assert run("pareto", SERVED, *SOON, "--json").keys["feasible_designs"] == counted
