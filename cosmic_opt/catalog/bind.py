@@ -101,9 +101,9 @@ class _Binding:
             hint = nearest(self.scope, self.spec.model.scopes)
             raise SpecError(f"unknown scope {self.scope!r}", where=Where("--scope"), hint=hint)
         self.workload = self.read_data()
-        check_npus(self.data, self.spec.system.name, self.place_of_npus)
         own = serving_of if self.spec.kind is INFERENCE else calibrated_of
         self.calibrated = own(self.spec, self.workload, self.data, [name for name, _ in self.edits.set])
+        check_npus(self.data, self.spec.system.name, self.place_of_npus, grows=self.calibrated is not None)
         self.check_names()
         bound = bind_columns(self.spec, self.edits, self.scope, self.data)
         constraints, quantities = self.constraints(bound)

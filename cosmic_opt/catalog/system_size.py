@@ -8,7 +8,7 @@ from collections.abc import Mapping
 from cosmic_opt.errors import SpecError, Where
 from cosmic_opt.psa.domain import Value
 
-GROWS = "switch"
+SWITCHED = "switch"
 """An outer dimension of switches takes any number of nodes; a ring ends where it is wired, and so does one node."""
 
 
@@ -18,18 +18,21 @@ def stated_npus(data: Mapping[str, Value]) -> int | None:
     return None if None in extents else math.prod(int(extent) for extent in extents if extent is not None)
 
 
-def check_npus(data: Mapping[str, Value], system: str, where: Where) -> None:
-    """Refuse more NPUs than the network holds, unless its outermost dimension grows.
+def check_npus(data: Mapping[str, Value], system: str, where: Where, *, grows: bool) -> None:
+    """Refuse NPUs that are not those of the network: more than it holds, unless its outermost dimension `grows`.
+
+    A simulator that plays every dimension (`grows` is False) knows no network of another size, so not of fewer either.
 
     Raises:
-        SpecError: there are more, at `where`.
+        SpecError: there are more, or others, at `where`.
     """
     npus, held, outermost = int(data["npus"]), stated_npus(data), int(data["dims"]) - 1
-    grows = outermost > 0 and data.get(f"topology[{outermost}]", GROWS) == GROWS
-    if held is None or npus <= held or grows:
+    if held is None or npus == held or (grows and npus < held):
+        return
+    if grows and outermost > 0 and data.get(f"topology[{outermost}]", SWITCHED) == SWITCHED:
         return
     raise SpecError(
         f"{npus:,} NPUs on the system {system!r}, whose network holds {held:,}",
         where=where,
-        hint="name a larger system in the instance, or a copy of its file with more npus in a dimension",
+        hint="name another system in the instance, or a copy of its file with other npus in a dimension",
     )

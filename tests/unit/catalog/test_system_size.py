@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
+from contextlib import nullcontext
 from pathlib import Path
 
 import pytest
 
 from cosmic_opt.api import Problem
 from cosmic_opt.catalog.store import data_root
-from cosmic_opt.catalog.system_size import stated_npus
-from cosmic_opt.errors import SpecError
+from cosmic_opt.catalog.system_size import check_npus, stated_npus
+from cosmic_opt.errors import SpecError, Where
 
 
 def test_the_dimensions_of_a_system_multiply_to_its_size() -> None:
@@ -27,7 +28,7 @@ def test_a_torus_holds_no_more_npus_than_it_has() -> None:
     with pytest.raises(SpecError, match="8,961 NPUs on the system 'tpu-v5p-8960', whose network holds 8,960") as caught:
         _ = tpu.set(npus=8961).instance
     assert str(caught.value.where) == "--set npus"
-    assert "larger system" in str(caught.value.hint)
+    assert "another system" in str(caught.value.hint)
 
 
 def test_a_single_node_does_not_grow(tmp_path: Path) -> None:
@@ -45,3 +46,11 @@ def test_a_single_node_does_not_grow(tmp_path: Path) -> None:
 
 def test_a_switched_fabric_grows() -> None:
     assert Problem.load("llama3-70b/h100-64").set(npus=2048).instance.data["npus"] == 2048
+
+
+@pytest.mark.parametrize(("npus", "grows", "refused"), [(24, True, False), (96, True, False), (24, False, True)])
+def test_a_simulator_of_every_dimension_plays_the_network_as_it_is(npus: int, grows: bool, refused: bool) -> None:
+    data = {"dims": 2, "npus": npus, "npus_per_dim[0]": 6, "npus_per_dim[1]": 8, "topology[1]": "switch"}
+    with pytest.raises(SpecError, match="whose network holds 48") if refused else nullcontext():
+        check_npus(data, "mine", Where("--set npus"), grows=grows)
+    check_npus({**data, "npus": 48}, "mine", Where("--set npus"), grows=grows)
