@@ -59,9 +59,10 @@ class EngineDisagreement(CosmicError):  # noqa: N818 - the term the documentatio
 
 
 def nearest(name: str, names: Iterable[str]) -> str | None:
-    """Return a hint that names the closest of `names`, or lists them when there are few."""
+    """Return a hint that names the closest of `names`, or those that `name` is a word of, or lists them when few."""
     known = sorted({str(candidate) for candidate in names})
     close = difflib.get_close_matches(name, known, n=2, cutoff=0.6)
+    close = close or [candidate for candidate in known if name in candidate.split("_")]
     if close:
         return "did you mean " + " or ".join(repr(candidate) for candidate in close) + "?"
     if not known:

@@ -1,6 +1,7 @@
 """Units at the edge. Inside, every number is an integer in one base unit per dimension.
 
-Base units: bytes, bytes per second, FLOP per second, dollars, and the tick (one picosecond) for time.
+Base units: bytes, bytes per second, FLOP per second, dollars, watts, the microjoule for energy, and the tick (one
+picosecond) for time.
 GB is 10^9 and GiB is 2^30. A bandwidth is per NPU and one direction.
 """
 
@@ -13,6 +14,8 @@ from fractions import Fraction
 from cosmic_opt.errors import SpecError, Where, nearest
 
 TICKS_PER_SECOND = 10**12
+MICROJOULES = 10**6
+"""In a joule."""
 MAX_CHARACTERS = 100
 """A number written with more characters is refused."""
 
@@ -29,11 +32,14 @@ class Unit(Enum):
     FLOP_PER_S = "FLOP/s"
     TIME = "ps"
     DOLLARS = "$"
+    POWER = "W"
+    ENERGY = "uJ"
 
 
 _DECIMAL = {"": 1, "K": 10**3, "k": 10**3, "M": 10**6, "G": 10**9, "T": 10**12, "P": 10**15, "E": 10**18}
 _BINARY = {"Ki": 2**10, "Mi": 2**20, "Gi": 2**30, "Ti": 2**40, "Pi": 2**50}
 _TIME = {"ps": 1, "ns": 10**3, "us": 10**6, "ms": 10**9, "s": 10**12, "min": 60 * 10**12, "h": 3600 * 10**12}
+_JOULES = {"uJ": Fraction(1, 10**6), "mJ": Fraction(1, 10**3)}
 
 
 def _symbols() -> dict[str, tuple[Unit, Fraction]]:
@@ -45,6 +51,11 @@ def _symbols() -> dict[str, tuple[Unit, Fraction]]:
         table[f"{prefix}b/s"] = (Unit.BYTES_PER_S, Fraction(factor, 8))
         for flop in ("FLOPS", "FLOP/s"):
             table[f"{prefix}{flop}"] = (Unit.FLOP_PER_S, Fraction(factor))
+        table[f"{prefix}W"] = (Unit.POWER, Fraction(factor))
+        for symbol, joules in (("J", 1), ("Wh", 3600)):
+            table[f"{prefix}{symbol}"] = (Unit.ENERGY, Fraction(factor * joules * MICROJOULES))
+    for symbol, part in _JOULES.items():
+        table[symbol] = (Unit.ENERGY, part * MICROJOULES)
     for symbol, ticks in _TIME.items():
         table[symbol] = (Unit.TIME, Fraction(ticks))
     table["$"] = table["USD"] = (Unit.DOLLARS, Fraction(1))
@@ -60,9 +71,16 @@ _WORDS = {
     "hour": "h",
     "byte": "B",
     "dollar": "$",
+    "watt": "W",
+    "kilowatt": "kW",
+    "megawatt": "MW",
+    "joule": "J",
     "percent": "%",
 }
-_KNOWN = "known: ps, ns, us, ms, s, min, h; B, KB, MB, GB, TB, GiB, ...; GB/s, Gb/s, ...; TFLOPS, ...; $, %"
+_KNOWN = (
+    "known: ps, ns, us, ms, s, min, h; B, KB, MB, GB, TB, GiB, ...; GB/s, Gb/s, ...; TFLOPS, ...; W, kW, MW; "
+    "J, kJ, kWh, ...; $, %"
+)
 _TEXT = re.compile(r"\s*([+-]?(?:\d[\d_]*)(?:\.\d+)?(?:[eE][+-]?\d+)?)\s*(\S*)\s*")
 
 
@@ -106,13 +124,13 @@ def parse(text: str | int | float, unit: Unit, *, where: Where | None = None) ->
     """Return `text` as an integer number of base units of `unit`; a bare number is already in base units.
 
     Raises:
-        SpecError: not a number, another unit, a bare number where time is meant, or not a whole number.
+        SpecError: not a number, another unit, a bare number where time or energy is meant, or not a whole number.
     """
     value, found = parse_exact(text, where=where)
-    if found is Unit.NONE and unit is Unit.TIME and value != 0:
-        raise SpecError(
-            f"{text!r} needs a unit of time", where=where, hint=f"write for example '{text} ns' or '{text} us'"
-        )
+    if found is Unit.NONE and unit in NEEDED and value != 0:
+        what, first, second = NEEDED[unit]
+        hint = f"write for example '{text} {first}' or '{text} {second}'"
+        raise SpecError(f"{text!r} needs a unit of {what}", where=where, hint=hint)
     if found is not unit and found is not Unit.NONE:
         raise SpecError(
             f"{text!r} is in {found.value}, but {unit.value} is meant here",
@@ -152,7 +170,11 @@ _EXAMPLES = {
     Unit.FLOP_PER_S: "312 TFLOPS",
     Unit.TIME: "500 ns",
     Unit.DOLLARS: "1000000 $",
+    Unit.POWER: "700 W",
+    Unit.ENERGY: "3 MJ",
 }
+NEEDED = {Unit.TIME: ("time", "ns", "us"), Unit.ENERGY: ("energy", "J", "kJ")}
+"""Where a bare number means nothing: nobody thinks in their base units. Each with a word and two symbols."""
 
 
 def show(value: int | float, unit: Unit) -> str:
@@ -163,8 +185,24 @@ def show(value: int | float, unit: Unit) -> str:
         return f"$ {value:,.0f}"
     if unit is Unit.NONE:
         return f"{value:,}"
-    suffix = {"B": "B", "B/s": "B/s", "FLOP/s": "FLOPS"}[unit.value]
-    for prefix, factor in reversed([(prefix, factor) for prefix, factor in _DECIMAL.items() if prefix != "k"]):
+    if unit is Unit.ENERGY:
+        return show_joules(value / MICROJOULES)
+    if unit is Unit.POWER:
+        return _prefixed(value, "W", kilo="k")
+    return _prefixed(value, {Unit.FLOP_PER_S: "FLOPS"}.get(unit, unit.value))
+
+
+def show_joules(joules: float) -> str:
+    """Return an energy with a sensible prefix: "329.005 MJ", "730 mJ"."""
+    if 0 < abs(joules) < 1:
+        return f"{1000 * joules:.6g} mJ"
+    return _prefixed(joules, "J", kilo="k")
+
+
+def _prefixed(value: float, suffix: str, *, kilo: str = "K") -> str:
+    """Return a number of at least one of its prefix; `kilo` is how a thousand is written."""
+    other = {"K": "k", "k": "K"}[kilo]
+    for prefix, factor in reversed([(prefix, factor) for prefix, factor in _DECIMAL.items() if prefix != other]):
         if abs(value) >= factor:
             return f"{value / factor:.6g} {prefix}{suffix}"
     return f"{value:.6g} {suffix}"

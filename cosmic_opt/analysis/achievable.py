@@ -11,13 +11,13 @@ from cosmic_opt.analysis.relaxed_problem import Costs
 from cosmic_opt.analysis.rule_numbers import Atom, NumberSide, changeable_atoms
 from cosmic_opt.analysis.violations import Side, Violation
 from cosmic_opt.catalog.bind import BoundInstance
-from cosmic_opt.catalog.job_kinds import RATES
+from cosmic_opt.catalog.job_kinds import ENERGY, RATES
 from cosmic_opt.psa.parameter_set import Constraint, DesignBatch, ParameterSet
 from cosmic_opt.psa.term import Apply, Constant, Simulated, Term, show
 from cosmic_opt.search.budget import Budget
 from cosmic_opt.search.limits import step_limit
 from cosmic_opt.search.metric_limits import metric_limits
-from cosmic_opt.search.objective import samples_of
+from cosmic_opt.search.objective import energy_of, samples_of
 from cosmic_opt.search.outcome import Outcome
 from cosmic_opt.search.score import kernel_columns, simulator_of
 from cosmic_opt.search.solve import solve
@@ -73,7 +73,7 @@ def too_slow(instance: BoundInstance, design: DesignBatch) -> list[Violation]:
     Raises:
         SpecError: a rule on a simulated quantity that is not a limit on the step.
     """
-    parameter_set, samples = instance.parameter_set, samples_of(instance.parameter_set)
+    parameter_set = instance.parameter_set
     found = []
     for rule in instance.parameter_set.constraints:
         terms = rule.term.operands if isinstance(rule.term, Apply) and rule.term.operator == "and" else (rule.term,)
@@ -83,7 +83,7 @@ def too_slow(instance: BoundInstance, design: DesignBatch) -> list[Violation]:
             ((name, limit),) = limits.items()
             ticks = _ticks(instance, design, name)
             if ticks > limit:
-                left, right = (_side(operand, ticks, samples) for operand in term.operands)
+                left, right = (_side(operand, ticks, parameter_set) for operand in term.operands)
                 found.append(Violation(rule.name, rule.text, rule.where, rule.why, left, term.operator, right))
     return found
 
@@ -96,17 +96,19 @@ def _ticks(instance: BoundInstance, design: DesignBatch, name: str) -> int:
     return int(simulator.evaluate(columns).step_ticks[0])
 
 
-def _side(term: Term, ticks: int, samples: int) -> Side:
+def _side(term: Term, ticks: int, parameter_set: ParameterSet) -> Side:
     if isinstance(term, Simulated):
-        value = simulated_value(term.name, ticks, samples)
+        value = simulated_value(term.name, ticks, parameter_set)
         return Side(term.name, int(value) if value.denominator == 1 else float(value), term.unit)
     assert isinstance(term, Constant), "a limit on the step compares with a number"
     return Side(show(term), term.value, term.unit)
 
 
-def simulated_value(name: str, ticks: int, samples: int) -> Fraction:
-    """Return a simulated time (ticks), or a rate (samples per second) of a design that takes so long for `samples`."""
-    return Fraction(samples * TICKS_PER_SECOND, ticks) if name in RATES else Fraction(ticks)
+def simulated_value(name: str, ticks: int, parameter_set: ParameterSet) -> Fraction:
+    """Return a simulated time (ticks), or a rate (samples per second) or energy (microjoules) of so long a time."""
+    if name == ENERGY.name:
+        return energy_of(ticks, parameter_set)
+    return Fraction(samples_of(parameter_set) * TICKS_PER_SECOND, ticks) if name in RATES else Fraction(ticks)
 
 
 def step_relaxations(best: BestStep, parameter_set: ParameterSet, costs: Costs) -> list[Relaxation]:
@@ -131,14 +133,14 @@ def changed_numbers(rule: Constraint, ticks: int, parameter_set: ParameterSet) -
     changes: list[Change] = []
     cost = Fraction(0)
     for atom in changeable_atoms(rule, {}, {}):
-        change = _needed(atom, ticks, samples_of(parameter_set))
+        change = _needed(atom, ticks, parameter_set)
         if change is not None and change.new != change.number.value:
             changes.append(change)
             cost += Fraction(abs(change.new - change.number.value), abs(change.number.value))
     return changes, cost
 
 
-def _needed(atom: Atom, ticks: int, samples: int) -> Renumber | None:
+def _needed(atom: Atom, ticks: int, parameter_set: ParameterSet) -> Renumber | None:
     """Return the number nearest to the rule's own for which the relation holds at a time of `ticks`."""
     (left, right), operator = atom.sides, atom.operator
     if isinstance(right, Simulated):
@@ -146,7 +148,7 @@ def _needed(atom: Atom, ticks: int, samples: int) -> Renumber | None:
     if not isinstance(left, Simulated) or not isinstance(right, NumberSide):
         return None
     number = right.number
-    bound = simulated_value(left.name, ticks, samples) / right.coefficient
+    bound = simulated_value(left.name, ticks, parameter_set) / right.coefficient
     operator = operator if right.coefficient > 0 else _SWAPPED[operator]
     if operator in (">", ">="):  # the number may be at most the bound
         return Renumber(number, min(number.value, math.floor(bound) if operator == ">=" else math.ceil(bound) - 1))

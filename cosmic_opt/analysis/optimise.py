@@ -16,6 +16,7 @@ from cosmic_opt.analysis.simulated_table import (
     OutOfTimeError,
     SimulatedTable,
     choices_of,
+    is_energy,
     is_rate,
     obeyed,
     simulate,
@@ -41,7 +42,7 @@ from cosmic_opt.psa.parse import error_at, parse_rule
 from cosmic_opt.psa.quantity import SimulatedQuantity
 from cosmic_opt.psa.term import LOGIC, RELATIONS, Apply, Simulated, Term
 from cosmic_opt.search.budget import Budget
-from cosmic_opt.search.objective import is_inference
+from cosmic_opt.search.objective import energy_of, is_inference
 from cosmic_opt.search.score import kernel_columns, simulator_of
 from cosmic_opt.simulation.calibrated.serving_simulator import ServingSimulator
 from cosmic_opt.solvers.base import (
@@ -65,7 +66,8 @@ _WHY = "the objective of optimise"
 class Optimum:
     """The best design of an expression. `value` and `bound` are in base units of `unit`.
 
-    They are whole numbers, except of a rate (throughput: samples per second): fractions. No feasible design has a value
+    They are whole numbers, except of a rate (throughput: samples per second) and of
+    an energy (microjoules): fractions. No feasible design has a value
     better than `bound`, which is None when none exists, or when the time was over before a solver could be asked;
     `value` is None when none was found. `design` has one row, or none when nothing was found. `start` is the value of
     the design that the solver began with, and `table_rows` the size of the table that stood for the simulator.
@@ -215,7 +217,7 @@ class _Question:
     """The lowered problem and objective; `structural` is without the table.
 
     Where the objective is `simulated`, a solver sees the rank of its time among the different `ticks` of the table:
-    only their order counts. A rate is `work` divided by its ticks.
+    only their order counts.
     """
 
     instance: BoundInstance
@@ -225,7 +227,6 @@ class _Question:
     table: SimulatedTable | None = None
     simulated: Simulated | None = None
     ticks: tuple[int, ...] = ()
-    work: int | None = None
 
     def refuse_above(self, limit: int, what: str) -> None:
         """Raise LimitError for a table with more rows."""
@@ -250,7 +251,11 @@ class _Question:
         return number if number is None or self.simulated is None else self._of_ticks(self.ticks[number])
 
     def _of_ticks(self, ticks: int) -> int | Fraction:
-        return ticks if self.work is None else Fraction(self.work, ticks)
+        assert self.simulated is not None, "only a time has ticks"
+        parameter_set = self.instance.parameter_set
+        if is_energy(self.simulated):
+            return energy_of(ticks, parameter_set)
+        return Fraction(work_of(parameter_set), ticks) if is_rate(self.simulated) else ticks
 
     def rechecked(self, result: SolveResult, codes: Codes, solver: str) -> DesignBatch:
         """Return the design of a result, checked without the solver: its rules, its value, its simulation.
@@ -303,8 +308,7 @@ def _pose(
     model, column, ticks = table.define(structural, simulated.name)
     rate = is_rate(simulated)
     objective = LinearObjective((column,), (tuple(range(model.columns[column].size)),), maximise != rate)
-    work = work_of(parameter_set) if rate else None
-    return _Question(instance, structural, model, objective, table, simulated, ticks, work)
+    return _Question(instance, structural, model, objective, table, simulated, ticks)
 
 
 def _recheck_value(model: LoweredModel, objective: LinearObjective, codes: Codes, result: SolveResult) -> None:

@@ -8,17 +8,19 @@ from cosmic_opt.analysis.relaxation import Allow, Drop, Relaxation, Renumber
 from cosmic_opt.catalog.bind import PRICED
 from cosmic_opt.catalog.edits import Edits
 from cosmic_opt.catalog.instance_file import InstanceSpec
+from cosmic_opt.catalog.system_quantities import COSTS_OF_NETWORKS
 from cosmic_opt.psa.parameter_set import Column, Constraint, ParameterSet
 from cosmic_opt.units import SYMBOLS, Unit
 
 REQUIRED = "required"
-COST = "network_cost"
 _WRITTEN = {
     Unit.BYTES: ("B", "KB", "MB", "GB", "TB", "PB"),
     Unit.BYTES_PER_S: ("B/s", "KB/s", "MB/s", "GB/s", "TB/s"),
     Unit.FLOP_PER_S: ("FLOPS", "GFLOPS", "TFLOPS", "PFLOPS"),
     Unit.TIME: ("ps", "ns", "us", "ms", "s"),
     Unit.DOLLARS: ("$",),
+    Unit.POWER: ("W", "kW", "MW"),
+    Unit.ENERGY: ("uJ", "mJ", "J", "kJ", "MJ", "GJ"),
     Unit.NONE: ("",),
 }
 """The symbols a number of each unit is written with, the smallest first."""
@@ -88,7 +90,7 @@ def _rules_after(
     without = [name for name in edits.without if name not in asked]
     without += [name for name in rules if name in dropped | set(texts) and name not in asked]
     implied = implied_rules(spec, edits, rules.values()).get(PRICED)
-    if implied is not None and not any(COST in text for text in require) and implied <= gone:
+    if implied is not None and not any(map(_needs_prices, require)) and implied <= gone:
         without = [name for name in without if name != PRICED]
     return tuple(require), tuple(without)
 
@@ -97,6 +99,11 @@ def implied_rules(spec: InstanceSpec, edits: Edits, rules: Iterable[Constraint])
     """Return the rule that a priced network adds by itself, with the rules that it goes with; none when declared."""
     scope = edits.scope or spec.scope
     declared = {*spec.model.rules, *spec.rules, *(spec.model.scopes[scope].rules if scope else ())}
-    if PRICED in declared or COST in (edits.objective or spec.objective):
+    if PRICED in declared or _needs_prices(edits.objective or spec.objective):
         return {}
-    return {PRICED: frozenset(rule.name for rule in rules if COST in rule.text)}
+    return {PRICED: frozenset(rule.name for rule in rules if _needs_prices(rule.text))}
+
+
+def _needs_prices(text: str) -> bool:
+    """Tell whether a rule or an objective means nothing of a block without a price."""
+    return any(cost in text for cost in COSTS_OF_NETWORKS)

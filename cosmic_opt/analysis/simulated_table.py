@@ -10,12 +10,14 @@ from __future__ import annotations
 import math
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
+from fractions import Fraction
 
 import numpy as np
 from numpy.typing import NDArray
 
 from cosmic_opt.analysis.dead_knobs import dead_knobs
 from cosmic_opt.catalog.bind import BoundInstance
+from cosmic_opt.catalog.job_kinds import ENERGY
 from cosmic_opt.errors import LimitError, Where
 from cosmic_opt.feasibility.diagram import Diagram, with_counts
 from cosmic_opt.feasibility.feasible_set import feasible_set
@@ -25,7 +27,7 @@ from cosmic_opt.psa.evaluate import evaluate
 from cosmic_opt.psa.parameter_set import Constraint, DesignBatch, ParameterSet
 from cosmic_opt.psa.term import RELATIONS, SAFE, Apply, ColumnTerm, Constant, Simulated, Term, simulated_names
 from cosmic_opt.search.budget import Budget
-from cosmic_opt.search.objective import is_inference, samples_of
+from cosmic_opt.search.objective import energy_of, is_inference, samples_of
 from cosmic_opt.search.score import kernel_columns, simulator_of
 from cosmic_opt.simulation.analytical.layout import NO_TIME
 from cosmic_opt.solvers.base import Codes
@@ -154,8 +156,9 @@ def obeyed(rules: Sequence[Constraint], designs: DesignBatch, times: Times) -> N
     verdict = np.ones(len(designs), dtype=bool)
     for ticks in times.values():
         verdict &= ticks != NO_TIME
+    tick = energy_of(1, designs.parameter_set) if ENERGY.name in times else Fraction(1)
     for rule in rules:
-        term = in_ticks(rule.term, work_of(designs.parameter_set))
+        term = in_ticks(rule.term, work_of(designs.parameter_set), tick)
         values = {**designs.value_columns(rule.term.columns), **times}
         verdict &= np.asarray(evaluate(term, values, len(designs)), dtype=bool)
     return verdict
@@ -167,14 +170,20 @@ def work_of(parameter_set: ParameterSet) -> int:
 
 
 def is_rate(term: Term) -> bool:
-    """Tell whether a term is a simulated rate; every other simulated quantity is a time."""
+    """Tell whether a term is a simulated rate; every other simulated quantity is a time, or an energy."""
     return isinstance(term, Simulated) and term.unit is Unit.NONE
 
 
-def in_ticks(term: Term, work: int) -> Term:
+def is_energy(term: Term) -> bool:
+    """Tell whether a term is a simulated energy, which is a time at a known power."""
+    return isinstance(term, Simulated) and term.unit is Unit.ENERGY
+
+
+def in_ticks(term: Term, work: int, tick: Fraction = Fraction(1)) -> Term:
     """Return a rule with the times of simulated quantities as columns.
 
-    A rate is `work` / ticks, and no whole number: throughput <= x means work <= x * ticks, exactly.
+    A rate is `work` / ticks, and no whole number: throughput <= x means work <= x * ticks, exactly. Neither is an
+    energy, where a `tick` is n / d microjoules: energy <= x means n * ticks <= d * x.
     """
     if isinstance(term, Simulated):
         return ColumnTerm(term.name, LONGEST, Unit.TIME)
@@ -183,7 +192,16 @@ def in_ticks(term: Term, work: int) -> Term:
     if term.operator in RELATIONS and any(map(is_rate, term.operands)):
         left, right = term.operands
         return Apply(term.operator, _compared(left, right, work))
-    return Apply(term.operator, tuple(in_ticks(operand, work) for operand in term.operands), term.unit)
+    if term.operator in RELATIONS and any(map(is_energy, term.operands)):
+        left, right = term.operands
+        return Apply(term.operator, (_scaled(left, work, tick), _scaled(right, work, tick)))
+    return Apply(term.operator, tuple(in_ticks(operand, work, tick) for operand in term.operands), term.unit)
+
+
+def _scaled(side: Term, work: int, tick: Fraction) -> Term:
+    """Return a side of a comparison of energies, times the divisor of the energy of a tick."""
+    factor = tick.numerator if is_energy(side) else tick.denominator
+    return Apply("*", (Constant(factor), in_ticks(side, work, tick)))
 
 
 def _compared(left: Term, right: Term, work: int) -> tuple[Term, Term]:

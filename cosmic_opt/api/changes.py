@@ -8,6 +8,8 @@ from typing import Self
 
 from cosmic_opt.catalog.edits import Edits
 from cosmic_opt.catalog.instance_file import InstanceSpec
+from cosmic_opt.catalog.job_kinds import INFERENCE
+from cosmic_opt.catalog.system_quantities import COSTS_OF_NETWORKS
 from cosmic_opt.psa.domain import Value
 
 
@@ -55,4 +57,5 @@ class Changes:
 
     def scored(self, *quantities: str) -> Self:
         """Return the problem whose designs have these quantities: where cost is asked for, blocks have a price."""
-        return self.objective("step_time * network_cost") if "network_cost" in quantities else self
+        cost = next((name for name in COSTS_OF_NETWORKS if name in quantities), None)
+        return self if cost is None or self.spec.kind is INFERENCE else self.objective(f"step_time * {cost}")

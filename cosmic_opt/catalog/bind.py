@@ -12,14 +12,17 @@ from cosmic_opt.catalog.data import DEFAULTS, JOB, SYSTEM, WORKLOAD, job_data, r
 from cosmic_opt.catalog.edits import Edits
 from cosmic_opt.catalog.instance_file import InstanceSpec
 from cosmic_opt.catalog.job_kinds import INFERENCE, SIMULATED
-from cosmic_opt.catalog.network_quantities import (
-    NETWORK_QUANTITIES,
-    network_cost,
-    total_bandwidth,
-    unpriced_blocks,
-)
+from cosmic_opt.catalog.network_quantities import NETWORK_QUANTITIES, priced_network, total_bandwidth
 from cosmic_opt.catalog.parts import HOST_UNITS
 from cosmic_opt.catalog.served import Serving, serving_of
+from cosmic_opt.catalog.system_quantities import (
+    COSTS_OF_NETWORKS,
+    NETWORK_COST,
+    SYSTEM_QUANTITIES,
+    system_data,
+    system_quantities,
+    why_absent,
+)
 from cosmic_opt.catalog.system_size import check_npus
 from cosmic_opt.errors import SpecError, Where, nearest
 from cosmic_opt.psa.bind import Names, bind_rule
@@ -107,10 +110,10 @@ class _Binding:
         self.check_names()
         bound = bind_columns(self.spec, self.edits, self.scope, self.data)
         constraints, quantities = self.constraints(bound)
-        missing = [name for name in NETWORK_QUANTITIES if name in self.objective and name not in quantities]
-        if missing:
-            hint = "give the system prices, and every dimension a tier" if missing == ["network_cost"] else None
-            raise SpecError(f"the objective needs {missing[0]}, which is not known", where=self.spec.where, hint=hint)
+        for name in self.objective.replace(" ", "").split("*"):
+            if name not in quantities:
+                why, hint = why_absent(self.spec.system, quantities).get(name, ("it is not known", None))
+                raise SpecError(f"the objective needs {name}: {why}", where=self.spec.where, hint=hint)
         parameter_set = ParameterSet(bound.columns, constraints, self.data, quantities)
         numbers = {name: int(self.data[name]) for name in ("peak", "memory_bandwidth", "memory_capacity")}
         npu = Npu(self.spec.system.device.name, *numbers.values())
@@ -151,8 +154,9 @@ class _Binding:
         self.data |= {name: getattr(workload, name) for name in WORKLOAD}
         self.data |= {"npus": system.npus, "dims": self.dimensions, "seq": workload.sequence}
         self.data |= {name: getattr(system.device, name) for name in ("peak", "memory_bandwidth", "memory_capacity")}
-        if system.prices:
+        if system.prices.tiers:
             self.data["price_rule"] = "libra"
+        self.data |= system_data(system)
         self.read_dimensions()
         if self.offloads:
             given = {**dict.fromkeys(HOST_UNITS, 0), **system.host}
@@ -201,6 +205,7 @@ class _Binding:
             *QUANTITIES,
             HOST_MEMORY,
             *NETWORK_QUANTITIES,
+            *SYSTEM_QUANTITIES,
         }
         for name, parameter in self.spec.model.parameters.items():
             if name in {*taken, ORDER_REPEATS}:
@@ -224,8 +229,9 @@ class _Binding:
             name = "required" if len(self.edits.require) == 1 else f"required_{number}"
             rules[name] = Rule(name, text, parse_rule(text, where), "asked for on the command line", where)
         kept = (rule for name, rule in rules.items() if name not in self.edits.without)
-        uses_cost = "network_cost" in self.objective or any("network_cost" in rule.text for rule in kept)
-        if uses_cost and PRICED not in rules and self.spec.system.prices:
+        texts = (self.objective, *(rule.text for rule in kept))
+        uses_cost = any(cost in text for cost in COSTS_OF_NETWORKS for text in texts)
+        if uses_cost and PRICED not in rules and self.spec.system.prices.tiers:
             text, why = "unpriced_blocks == 0", "a block without a price in its tier has no cost"
             rules[PRICED] = Rule(PRICED, text, parse_rule(text), why, self.spec.where)
         for name in self.edits.without:
@@ -249,6 +255,7 @@ class _Binding:
             indices=bound.indices,
             categories={**_DATA_CATEGORIES, **bound.categories},
             left_out=frozenset(self.spec.model.parameters.keys() - present),
+            absent=why_absent(self.spec.system, quantities),
         )
         rules = [rule for rule in self.rules().values() if present.issuperset(rule.when)]
         constraints = [
@@ -265,6 +272,9 @@ class _Binding:
     def quantities(self, columns: tuple[Column, ...]) -> dict[str, Quantity | SimulatedQuantity]:
         quantities: dict[str, Quantity | SimulatedQuantity] = dict(self.spec.kind.simulated)
         names = {column.name for column in columns}
+        known = {*names, *self.data}
+        priced = priced_network(self.spec.system.prices.tiers, self.data, known, self.dimensions)
+        quantities |= {**priced, **system_quantities(self.data, priced.get(NETWORK_COST))}
         if isinstance(self.calibrated, Serving):
             return {**quantities, **serving_quantities(self.calibrated.in_memory, self.data, names)}
         job = {**self.data, "sequence": self.data["seq"]}
@@ -275,19 +285,8 @@ class _Binding:
             quantities[name] = QUANTITIES.get(name)(self.workload, job, names)
         if self.offloads:
             quantities[HOST_MEMORY] = build_host_memory(self.workload, job, names)
-        known = {*names, *self.data}
         if "bandwidth[0]" in known:
             quantities["total_bandwidth"] = total_bandwidth(self.dimensions)
-        tiers = [self.data.get(f"tier[{d}]") for d in range(self.dimensions)]
-        if (
-            self.spec.system.prices
-            and {"topology[0]", "bandwidth[0]"} <= known
-            and all(isinstance(tier, str) for tier in tiers)
-        ):
-            prices, rule = self.spec.system.prices, str(self.data["price_rule"])
-            placed = [str(tier) for tier in tiers]
-            quantities["network_cost"] = network_cost(prices, rule, placed, int(self.data["npus"]))
-            quantities["unpriced_blocks"] = unpriced_blocks(prices, rule, placed)
         if "order" in names and "npus_per_dim[0]" in names:
             quantities[ORDER_REPEATS] = order_repeats(self.dimensions)
         return quantities

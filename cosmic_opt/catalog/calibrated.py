@@ -9,6 +9,7 @@ from cosmic_opt.catalog.hardware import load_device
 from cosmic_opt.catalog.instance_file import InstanceSpec
 from cosmic_opt.catalog.job_kinds import INFERENCE
 from cosmic_opt.catalog.stacks import load_accuracy, load_recipe, load_stack
+from cosmic_opt.catalog.system_quantities import DEVICE_POWER
 from cosmic_opt.errors import SpecError, Where
 from cosmic_opt.psa.domain import Value
 from cosmic_opt.psa.family import family_of
@@ -128,7 +129,15 @@ def device_of(spec: InstanceSpec) -> Device:
 
 
 def as_given(device: Device, data: Mapping[str, Value]) -> Device:
-    """Return the device with the instance's peak and memory bandwidth; fractions of them stay as measured."""
+    """Return the device with the instance's peak and memory bandwidth; fractions of them stay as measured.
+
+    A `device_power` below the board's own is a limit that its owner set: what a long run keeps falls with it.
+
+    Raises:
+        SpecError: a limit that the board cannot have (`Device.limited_to`).
+    """
+    if device.power_w and DEVICE_POWER in data:
+        device = device.limited_to(float(data[DEVICE_POWER]))
     ratio = int(data["peak"]) / device.peak(DEFAULT_PRECISION)
     peaks = {name: peak * ratio for name, peak in device.peak_flop_per_s.items()}
     return replace(device, peak_flop_per_s=peaks, memory_bytes_per_s=float(data["memory_bandwidth"]))

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
+from cosmic_opt.catalog.board_power import MOST_WATTS
 from cosmic_opt.catalog.calibrated_names import read_software
 from cosmic_opt.catalog.instance_file import InstanceSpec
 from cosmic_opt.catalog.job_kinds import INFERENCE, JobKind
@@ -13,7 +14,7 @@ from cosmic_opt.psa.domain import Value
 from cosmic_opt.psa.family import family_of
 from cosmic_opt.system.collectives import ALGORITHMS
 from cosmic_opt.system.multidim import SCHEMES
-from cosmic_opt.system.price import SWITCH_LINKS
+from cosmic_opt.system.price import MOST_DEVICE_DOLLARS, SWITCH_LINKS
 from cosmic_opt.system.topology import TOPOLOGIES
 from cosmic_opt.units import Unit, missing_unit, parse
 from cosmic_opt.workloads.placement import ORDERS
@@ -78,6 +79,8 @@ SYSTEM: Mapping[str, Datum] = {
     "memory_capacity": Datum(Unit.BYTES, why="memory of one NPU"),
     "host_capacity": Datum(Unit.BYTES, low=0, why="host memory for one NPU, 0 without any"),
     "host_bandwidth": Datum(Unit.BYTES_PER_S, why="link of one NPU to host memory, one direction"),
+    "device_price": Datum(Unit.DOLLARS, low=0, high=MOST_DEVICE_DOLLARS, why="price of one NPU"),
+    "device_power": Datum(Unit.POWER, high=MOST_WATTS, why="power of one NPU's board"),
     "price_rule": Datum(choices=tuple(SWITCH_LINKS), why="how a switch port is priced"),
     "in_network_reduction": Datum(low=0, high=1, why="whether switches add and copy messages (SHARP)"),
 }

@@ -34,7 +34,7 @@ def problem_content(spec: InstanceSpec, instance: BoundInstance) -> str:
         "workload": asdict(instance.workload),
         "npu": asdict(instance.npu),
         "dimensions": instance.dimensions,
-        "prices": {tier: asdict(price) for tier, price in (spec.system.prices or {}).items()},
+        "prices": {tier: asdict(price) for tier, price in spec.system.prices.tiers.items()},
         "objective": instance.objective,
     }
     if instance.calibrated is not None:

@@ -8,9 +8,10 @@ from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
 
+from cosmic_opt.catalog.board_power import LINKS, POWER, linked_files, watts
 from cosmic_opt.catalog.device_names import device_named, shipped_file
 from cosmic_opt.catalog.parts import positive
-from cosmic_opt.catalog.store import data_root, read_document, shared_names
+from cosmic_opt.catalog.store import data_root, read_document
 from cosmic_opt.errors import Where, nearest
 from cosmic_opt.psa.document import Entry
 from cosmic_opt.system.hardware.device import (
@@ -57,9 +58,6 @@ MEMORY_TYPE = "memory_type"
 """The kind of memory, where one knows it: what tells apart those who call another board by the same name."""
 CALIBRATED = "calibrated"
 """What `calibrate` says of a file it wrote: the device it began with, and the measured rows it fitted."""
-LINKS = ("refines", "like")
-"""A section may refine that of a shipped file of the same device, or be like another device's."""
-MOST_LINKS = 4
 PICO = 1e-12
 LEAST_PJ, MOST_PJ = 1e-4, 100.0
 """A FLOP and bit of an operand costs 0.04 pJ on a chip of 2024."""
@@ -85,7 +83,8 @@ def _shipped(name: str) -> Device:
 class _Chain:
     """A section of a device and the same section of the devices it refers to, nearest first.
 
-    The first `same` sections belong to the device itself: its file, and the shipped one that it refines.
+    The first `same` sections belong to the device itself: its file, and the shipped one that it refines. Kernels have
+    the `power` of their board among them, which its file gives outside of them.
     """
 
     sections: tuple[Mapping[str, Entry], ...]
@@ -120,36 +119,28 @@ class _Chain:
 
 
 def _chain(root: Entry, section: str, keys: tuple[str, ...]) -> _Chain:
-    fields = root.mapping()
     sections, same = list[Mapping[str, Entry]](), 0
-    while True:
+    for fields in linked_files(root, section):
         here = fields[section].fields(required=("source",), optional=(*LINKS, *keys))
         for group in here.keys() & SECTION_GROUPS.keys():
             here[group].fields(optional=SECTION_GROUPS[group])
-        sections.append(here)
+        powered = section == "kernels" and POWER in fields
+        sections.append({**here, POWER: fields[POWER]} if powered else here)
         same = same or (0 if "refines" in here else len(sections))
         if all(key in here for key in LINKS):
             raise here[LINKS[1]].fail("a section either refines a device or is like one", f"leave {LINKS[1]!r} out")
-        link = next((here[key] for key in LINKS if key in here), None)
-        if link is None:
-            return _Chain(tuple(sections), same)
-        name = link.text()
-        if name not in shared_names("devices") or len(sections) > MOST_LINKS:
-            raise link.fail(f"no device {name!r} to refer to", nearest(name, shared_names("devices")))
-        fields = read_document(shipped_file(name), "device").mapping()
-        if section not in fields:
-            raise link.fail(f"{name!r} has no {section!r} section", "name a device that has one")
+    return _Chain(tuple(sections), same)
 
 
 def _read(path: Path) -> Device:
     root = read_document(path, "device")
     fields = root.fields(
         required=("name", "peak", "memory_bandwidth", "memory_capacity"),
-        optional=("schema", "source", "aliases", "kernels", "fabric", INSTALLED, MEMORY_TYPE, CALIBRATED),
+        optional=("schema", "source", "aliases", "kernels", "fabric", INSTALLED, MEMORY_TYPE, POWER, CALIBRATED),
     )
     if "kernels" not in fields:
         raise root.fail("the device has no kernel constants", "give it a 'kernels:' section, see a100-80")
-    kernels = _chain(root, "kernels", ("source", "sms", "power_w", "cache", "peaks", "gemm", "attention"))
+    kernels = _chain(root, "kernels", ("source", "sms", "cache", "peaks", "gemm", "attention"))
     fabric = _chain(root, "fabric", FABRIC_KEYS) if "fabric" in fields else None
     extrapolates = [group for group, keys in GROUPS.items() if not kernels.own(keys, "gemm")]
     if not kernels.own(ATTENTION_KEYS, "attention"):
@@ -163,7 +154,7 @@ def _read(path: Path) -> Device:
         memory_bytes=float(positive(fields["memory_capacity"], Unit.BYTES)),
         installed_bytes=float(positive(fields[INSTALLED if INSTALLED in fields else "memory_capacity"], Unit.BYTES)),
         memory_bytes_per_s=float(positive(fields["memory_bandwidth"], Unit.BYTES_PER_S)),
-        power_w=_number(kernels.find("power_w"), 0.0, high=1e6),
+        power_w=_watts(kernels.find(POWER)),
         peak_flop_per_s=_peaks(fields["peak"], kernels),
         gemm=_gemm(kernels),
         attention=_attention(kernels),
@@ -195,6 +186,11 @@ def _number(entry: Entry | None, default: float | None = None, *, low: float = 0
     if not low <= value <= high:
         raise entry.fail(f"{value} is out of range", f"allowed: {low:g} to {high:g}")
     return float(value)
+
+
+def _watts(entry: Entry | None) -> float:
+    """Return the power of a board, 0 where it is not known."""
+    return 0.0 if entry is None else float(watts(entry) or 0)
 
 
 def _fraction(entry: Entry) -> float:
@@ -256,15 +252,15 @@ def _gemm(kernels: _Chain) -> GemmConstants:
 
 def _base_w(kernels: _Chain) -> float:
     """Return what the board draws beside its products, in watts: less than its limit, if that is known."""
-    entry, limit = kernels.find("base_w", "gemm"), kernels.find("power_w")
-    base_w, limit_w = _number(entry, 0.0, high=1e6), _number(limit, 0.0, high=1e6)
+    entry, limit = kernels.find("base_w", "gemm"), kernels.find(POWER)
+    base_w, limit_w = _number(entry, 0.0, high=1e6), _watts(limit)
     if entry is not None and kernels.find("energy_pj", "gemm") is None:
         raise entry.fail("base_w means nothing without the energy of a FLOP", "give energy_pj, too, or leave it out")
     if entry is not None and limit is not None and 0 < limit_w <= base_w:
-        told = limit if "power_w" in kernels.sections[0] else entry
+        told = limit if POWER in kernels.sections[0] else entry
         raise told.fail(
             f"{limit_w:g} W leave nothing for products",
-            f"of power_w, base_w is {base_w:g} W: raise one or lower the other",
+            f"of the board's power, base_w is {base_w:g} W: raise one or lower the other",
         )
     return base_w
 
@@ -296,7 +292,7 @@ def _sustained(kernels: _Chain) -> Mapping[str, float]:
     """Return sustained fractions; an inherited one shrinks with a lower power limit."""
     values = _fractions(kernels.get("sustained", "gemm"))
     owner = next(fields for fields in kernels.sections if "gemm" in fields and "sustained" in fields["gemm"].mapping())
-    power, rated = _number(kernels.find("power_w"), 0.0, high=1e6), _number(owner.get("power_w"), 0.0, high=1e6)
+    power, rated = _watts(kernels.find(POWER)), _watts(owner.get(POWER))
     scale = limited_share(power, rated) if power and rated else 1.0
     return {name: value * scale for name, value in values.items()}
 

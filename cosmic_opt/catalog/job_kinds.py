@@ -18,7 +18,7 @@ class JobKind:
     Attributes:
         software: Keys of an instance file that name the software which runs it.
         objectives: What `--objective` may be; the first is the default.
-        simulated: Quantities only a simulator gives, by name.
+        simulated: Quantities only a simulator gives, by name; `ENERGY` comes to them where a power is known.
     """
 
     name: str
@@ -31,10 +31,15 @@ def _simulated(unit: Unit, **described: str) -> dict[str, SimulatedQuantity]:
     return {name: SimulatedQuantity(name, unit, text) for name, text in described.items()}
 
 
+ENERGY = SimulatedQuantity("energy", Unit.ENERGY, "board power of all NPUs for a step, or for one output token")
+"""What a job draws where the power of its device is known: an upper figure, boards rarely stand at their limit."""
 TRAINING = JobKind(
     "training",
     ("stack", "precision"),
-    ("step_time", "step_time * total_bandwidth", "step_time * network_cost", THROUGHPUT),
+    (
+        *("step_time", "step_time * total_bandwidth", "step_time * network_cost", "step_time * system_cost"),
+        *(THROUGHPUT, ENERGY.name),
+    ),
     {
         **_simulated(Unit.TIME, step_time="time of one optimizer step"),
         **_simulated(Unit.NONE, throughput="sequences per second"),
@@ -50,7 +55,7 @@ LATENCIES = _simulated(
 RATES = _simulated(
     Unit.NONE, throughput="output tokens per second", throughput_per_npu="output tokens per second and NPU in use"
 )
-INFERENCE = JobKind("inference", ("engine", "precision"), (*RATES, *LATENCIES), {**LATENCIES, **RATES})
+INFERENCE = JobKind("inference", ("engine", "precision"), (*RATES, *LATENCIES, ENERGY.name), {**LATENCIES, **RATES})
 KINDS: Mapping[str, JobKind] = {kind.name: kind for kind in (TRAINING, INFERENCE)}
 SOFTWARE = tuple(dict.fromkeys(key for kind in KINDS.values() for key in kind.software))
-SIMULATED = frozenset(name for kind in KINDS.values() for name in kind.simulated)
+SIMULATED = frozenset({ENERGY.name, *(name for kind in KINDS.values() for name in kind.simulated)})

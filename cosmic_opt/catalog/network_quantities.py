@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 
 import numpy as np
 
@@ -34,6 +34,19 @@ def network_cost(prices: Mapping[str, TierPrice], rule: str, tiers: Sequence[str
     """Return NPUs · Σ bandwidth · price, in whole dollars per dimension (PAPERS: COSMIC and LIBRA cost models)."""
     terms = tuple(_DimensionCost(prices, rule, tier, dimension, npus).term() for dimension, tier in enumerate(tiers))
     return Quantity("network_cost", Unit.DOLLARS, terms, "dollars of the network")
+
+
+def priced_network(
+    prices: Mapping[str, TierPrice], data: Mapping[str, Value], known: Collection[str], dimensions: int
+) -> dict[str, Quantity]:
+    """Return the cost of a network and its blocks without a price; nothing where it has no prices or no tiers."""
+    tiers = [data.get(f"tier[{dimension}]") for dimension in range(dimensions)]
+    placed = [tier for tier in tiers if isinstance(tier, str)]
+    if not prices or len(placed) < dimensions or not {"topology[0]", "bandwidth[0]"} <= set(known):
+        return {}
+    rule = str(data["price_rule"])
+    cost = network_cost(prices, rule, placed, int(data["npus"]))
+    return {quantity.name: quantity for quantity in (cost, unpriced_blocks(prices, rule, placed))}
 
 
 def unpriced_blocks(prices: Mapping[str, TierPrice], rule: str, tiers: Sequence[str]) -> Quantity:

@@ -3,17 +3,18 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
 from cosmic_opt._registry import Registry
+from cosmic_opt.catalog.board_power import POWER, board_power
 from cosmic_opt.catalog.store import read_document, shared_names, shared_path
 from cosmic_opt.errors import SpecError, Where, nearest
 from cosmic_opt.psa.document import Entry
 from cosmic_opt.psa.domain import Value
 from cosmic_opt.system.collectives import ALGORITHMS
-from cosmic_opt.system.price import TierPrice, parse_prices
+from cosmic_opt.system.price import MOST_DEVICE_DOLLARS, TierPrice, parse_prices
 from cosmic_opt.system.topology import TOPOLOGIES
 from cosmic_opt.units import Unit, show
 
@@ -39,13 +40,25 @@ SYSTEM_READERS: Registry[SystemReader] = Registry("system format")
 
 @dataclass(frozen=True)
 class Device:
-    """An NPU's numbers in base units; `file` is the user's file it was read from, if any."""
+    """An NPU's numbers in base units; `file` is the user's file it was read from, if any.
+
+    `power` is that of the board in watts, None where it is not known.
+    """
 
     name: str
     peak: int
     memory_bandwidth: int
     memory_capacity: int
     file: str = ""
+    power: int | None = None
+
+
+@dataclass(frozen=True)
+class Prices:
+    """Dollars of what a system is made of: of network parts by tier, and of whole devices by name."""
+
+    tiers: Mapping[str, TierPrice] = field(default_factory=dict)
+    devices: Mapping[str, int] = field(default_factory=dict)
 
 
 @dataclass(frozen=True)
@@ -57,7 +70,7 @@ class System:
 
     name: str
     device: Device
-    prices: Mapping[str, TierPrice]
+    prices: Prices
     dimensions: tuple[Mapping[str, Value], ...]
     collectives: Mapping[str, Value]
     host: Mapping[str, Value]
@@ -69,6 +82,11 @@ class System:
         for dimension in self.dimensions:
             total *= int(dimension["npus"])
         return total
+
+    @property
+    def device_price(self) -> int | None:
+        """Dollars of one device; None without a price."""
+        return self.prices.devices.get(self.device.name)
 
 
 def open_part(kind: str, entry: Entry, beside: Path) -> tuple[Entry, Path]:
@@ -84,12 +102,15 @@ def read_device(entry: Entry, beside: Path) -> Device:
     root, path = open_part("devices", entry, beside)
     fields = root.fields(
         required=("name", "peak", "memory_bandwidth", "memory_capacity"),
-        optional=("schema", "source", "aliases", "kernels", "fabric", "installed_memory", "memory_type", "calibrated"),
+        optional=(
+            *("schema", "source", "aliases", "kernels", "fabric", "installed_memory", "memory_type"),
+            *("calibrated", POWER),
+        ),
     )
     units = {"peak": Unit.FLOP_PER_S, "memory_bandwidth": Unit.BYTES_PER_S, "memory_capacity": Unit.BYTES}
     numbers = {key: positive(fields[key], unit) for key, unit in units.items()}
     own = isinstance(entry.value, str) and entry.text() not in shared_names("devices")
-    return Device(fields["name"].text(), **numbers, file=str(path) if own else "")
+    return Device(fields["name"].text(), **numbers, file=str(path) if own else "", power=board_power(root))
 
 
 def read_system(entry: Entry, beside: Path) -> System:
@@ -104,12 +125,14 @@ def read_system(entry: Entry, beside: Path) -> System:
         raise fields["dimensions"].fail(f"{len(dimensions)} dimensions", f"allowed: 1 to {MAX_DIMENSIONS}")
     settings = fields["collectives"].fields(optional=COLLECTIVE_SETTINGS) if "collectives" in fields else {}
     collectives = {key: _plain(value) for key, value in settings.items()}
-    prices = _prices(fields["prices"], path) if "prices" in fields else {}
+    device = read_device(fields["device"], path)
+    prices = _prices(fields["prices"], path, device) if "prices" in fields else Prices()
+    tiers = prices.tiers
     for item, dimension in zip(fields["dimensions"].items(), dimensions, strict=True):
-        if prices and dimension.get("tier", next(iter(prices))) not in prices:
-            raise item.fail(f"no prices for the tier {dimension['tier']!r}", nearest(str(dimension["tier"]), prices))
+        if tiers and dimension.get("tier", next(iter(tiers))) not in tiers:
+            raise item.fail(f"no prices for the tier {dimension['tier']!r}", nearest(str(dimension["tier"]), tiers))
     host = _host(fields["host"]) if "host" in fields else {}
-    return System(fields["name"].text(), read_device(fields["device"], path), prices, dimensions, collectives, host)
+    return System(fields["name"].text(), device, prices, dimensions, collectives, host)
 
 
 def _converted(root: Entry, path: Path) -> Entry:
@@ -153,17 +176,30 @@ def _dimension(entry: Entry) -> Mapping[str, Value]:
     return values
 
 
-def _prices(entry: Entry, beside: Path) -> Mapping[str, TierPrice]:
+def _prices(entry: Entry, beside: Path, device: Device) -> Prices:
     root, _ = open_part("prices", entry, beside)
-    fields = root.fields(required=("name", "tiers"), optional=("schema", "source"))
+    fields = root.fields(required=("name", "tiers"), optional=("schema", "source", "devices"))
     tiers = {
         tier: {part: _price(price) for part, price in parts.mapping().items()}
         for tier, parts in fields["tiers"].mapping().items()
     }
     try:
-        return parse_prices(tiers)
+        return Prices(parse_prices(tiers), _device_prices(fields["devices"], device) if "devices" in fields else {})
     except SpecError as error:
         raise SpecError(error.message, where=fields["tiers"].where, hint=error.hint) from None
+
+
+def _device_prices(entry: Entry, own: Device) -> Mapping[str, int]:
+    """Return dollars by device: of shipped ones, and of the system's own."""
+    known, prices = {*shared_names("devices"), own.name}, dict[str, int]()
+    for name, price in entry.mapping().items():
+        if name not in known:
+            raise price.fail(f"unknown device {name!r}", nearest(name, known))
+        prices[name] = price.quantity(Unit.DOLLARS)
+        if not 0 <= prices[name] <= MOST_DEVICE_DOLLARS:
+            limit = show(MOST_DEVICE_DOLLARS, Unit.DOLLARS)
+            raise price.fail(f"{price.value!r} is no price of a device", f"allowed: 0 to {limit}")
+    return prices
 
 
 def _price(entry: Entry) -> str | int | float:

@@ -29,7 +29,7 @@ from cosmic_opt.psa.term import (
     is_category,
     is_simulated,
 )
-from cosmic_opt.units import Unit, missing_unit
+from cosmic_opt.units import NEEDED, Unit, missing_unit
 
 MAX_TERMS = 20_000
 MAX_BITS = 1024
@@ -53,7 +53,8 @@ class Names:
 
     `families` holds the parameters and data with one member per index, `indices` the indices ("dim", "group").
     `categories` gives every category a column could have had before it was fixed, and a datum before it was given,
-    so that a rule reads the same whatever is fixed. `left_out` names optional parameters this problem does without.
+    so that a rule reads the same whatever is fixed. `left_out` names optional parameters this problem does without,
+    `absent` quantities it does not have: what is missing for each, and how to give it.
     """
 
     columns: Mapping[str, ColumnTerm]
@@ -64,6 +65,7 @@ class Names:
     indices: Mapping[str, IndexSet]
     categories: Mapping[str, frozenset[str]] = field(default_factory=dict)
     left_out: frozenset[str] = frozenset()
+    absent: Mapping[str, tuple[str, str]] = field(default_factory=dict)
 
     def all(self) -> frozenset[str]:
         """Return every name, for a hint."""
@@ -148,7 +150,12 @@ class _Binder:
         if categories is not None:
             raise self.fail(at, f"{name!r} is not a value here", nearest(name, categories))
         self.refuse_left_out(name, at)
-        raise self.fail(at, f"unknown name {name!r}", nearest(name, names.all() | frozenset(loop)))
+        if name in names.absent:
+            why, hint = names.absent[name]
+            raise self.fail(at, f"{name!r} is not known: {why}", hint)
+        raise self.fail(
+            at, f"unknown name {name!r}", nearest(name, names.all() | names.absent.keys() | frozenset(loop))
+        )
 
     def category(self, value: str, at: int, categories: frozenset[str] | None) -> Term:
         if categories is None:
@@ -306,8 +313,11 @@ class _Binder:
             hint = "give the parameter a unit, or compare it with a bare number"
             raise self.fail(at, f"{operator!r} mixes {shown} and a number without a unit", hint)
         bare = [term for term in terms if isinstance(term, Constant) and term.unit is Unit.NONE and term.value != 0]
-        if Unit.TIME in units and bare:
-            raise self.fail(at, f"{bare[0].value} needs a unit of time", f"write for example {bare[0].value} s")
+        needed = next((unit for unit in units if unit in NEEDED), None)
+        if needed is not None and bare:
+            what, symbol = NEEDED[needed][0], {Unit.TIME: "s"}.get(needed, NEEDED[needed][1])
+            hint = f"write for example {bare[0].value} {symbol}"
+            raise self.fail(at, f"{bare[0].value} needs a unit of {what}", hint)
         if units and self.where is not None and (self.where.file or "").startswith("--"):
             self._check_typed(bare, next(iter(units)), at)
 

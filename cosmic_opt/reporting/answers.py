@@ -17,7 +17,7 @@ from cosmic_opt.search.engine_names import CALIBRATED, EVENTS
 from cosmic_opt.search.objective import Objective
 from cosmic_opt.search.outcome import LogLine, Outcome
 from cosmic_opt.solvers.base import SolveStatus
-from cosmic_opt.units import show_seconds
+from cosmic_opt.units import show_joules, show_seconds
 
 LOG_HEADER = f"{'time':>8}  {'regions closed':>19}  {'incumbent':>14}  {'bound':>14}  {'gap':>8}  {'scored':>9}  note"
 
@@ -40,6 +40,8 @@ def value_text(value: int | None, objective: Objective) -> str:
     if value is None:
         return "-"
     shown = objective.show(value)
+    if objective.watts is not None:
+        return f"{show_joules(shown)}{objective.unit.removeprefix('J')}"
     return show_seconds(shown) if objective.unit == "s" else f"{shown:,.6g} {objective.unit}"
 
 

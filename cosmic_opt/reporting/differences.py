@@ -16,19 +16,25 @@ from cosmic_opt.reporting.numbers import BEFORE, clip, count_text, exact, rate, 
 from cosmic_opt.reporting.scores import score_keys
 from cosmic_opt.search.objective import is_inference
 from cosmic_opt.search.outcome import Outcome
-from cosmic_opt.units import Unit, show, show_seconds
+from cosmic_opt.units import Unit, show, show_joules, show_seconds
 
 TRAINING_UNITS: Mapping[str, Unit | None] = {
     "step_time_s": None,
     "memory_bytes": Unit.BYTES,
     "memory_cosmic_bytes": Unit.BYTES,
     "network_cost": Unit.DOLLARS,
+    "system_cost": Unit.DOLLARS,
+    "system_power_w": Unit.POWER,
+    "energy_j": Unit.ENERGY,
     "total_bandwidth_bytes_per_s": Unit.BYTES_PER_S,
 }
 SERVING_UNITS: Mapping[str, Unit | None] = {
     **dict.fromkeys(("first_token_time_s", "output_token_time_s")),
     **dict.fromkeys(("throughput_tokens_per_s", "throughput_tokens_per_s_per_npu", "users", "npus_used"), Unit.NONE),
     **dict.fromkeys(("memory_bytes", "kv_cache_bytes"), Unit.BYTES),
+    "system_cost": Unit.DOLLARS,
+    "system_power_w": Unit.POWER,
+    "energy_per_token_j": Unit.ENERGY,
 }
 
 
@@ -124,11 +130,13 @@ def _value(difference: Difference, name: str, value: Value | None) -> str:
 
 
 def shown(value: Number | None, unit: Unit | None) -> str:
-    """Return a metric with its unit; None is seconds, and no value is "-"."""
+    """Return a metric with its unit; None is seconds, an energy is in joules, and no value is "-"."""
     if value is None:
         return "-"
     if unit is Unit.NONE:
         return rate(value)
+    if unit is Unit.ENERGY:
+        return show_joules(value)
     return show_seconds(value) if unit is None else show(value, unit)
 
 

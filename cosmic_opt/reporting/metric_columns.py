@@ -12,19 +12,22 @@ import numpy as np
 from numpy.typing import NDArray
 
 from cosmic_opt.catalog.bind import BoundInstance
+from cosmic_opt.catalog.job_kinds import ENERGY
 from cosmic_opt.catalog.served import Serving
+from cosmic_opt.catalog.system_quantities import COSTS_OF_NETWORKS, SYSTEM_POWER
 from cosmic_opt.errors import SpecError, Where, nearest
 from cosmic_opt.psa.parameter_set import DesignBatch
 from cosmic_opt.psa.quantity import Quantity
-from cosmic_opt.search.objective import quantity_values
+from cosmic_opt.search.objective import quantity_values, watts_of
 from cosmic_opt.search.score import Simulator, kernel_columns, simulator_of
 from cosmic_opt.simulation.analytical.layout import HIDDEN, NO_TIME, TERMS
 from cosmic_opt.simulation.analytical.metrics import Metrics
 from cosmic_opt.simulation.analytical.simulator import Evaluation
 from cosmic_opt.simulation.calibrated.serving_simulator import LATENCIES, RATES, ServingSimulator
 from cosmic_opt.units import TICKS_PER_SECOND, Unit
+from cosmic_opt.workloads.requests import TOKENS
 
-SUFFIXES = {Unit.BYTES: "_bytes", Unit.BYTES_PER_S: "_bytes_per_s", Unit.TIME: "_s"}
+SUFFIXES = {Unit.BYTES: "_bytes", Unit.BYTES_PER_S: "_bytes_per_s", Unit.TIME: "_s", Unit.POWER: "_w"}
 SIMULATED: dict[str, Callable[[Metrics], NDArray[Any]]] = {
     "step_time_s": lambda rates: rates.step_time_s,
     "throughput_sequences_per_s": lambda rates: rates.sequences_per_s,
@@ -32,7 +35,7 @@ SIMULATED: dict[str, Callable[[Metrics], NDArray[Any]]] = {
     "model_flop_per_s_per_npu": lambda rates: rates.model_flop_per_s,
     "model_flop_fraction": lambda rates: rates.model_flop_fraction,
 }
-MICRO_BATCHES = "micro_batches"
+MICRO_BATCHES, STEP_ENERGY, TOKEN_ENERGY = "micro_batches", "energy_j", "energy_per_token_j"
 SERVED = {**LATENCIES, **RATES, "requests_per_s": "requests_per_s", "users": "users"}
 """Metrics of a server in the answer of `simulate`, and what rules call them."""
 
@@ -93,6 +96,7 @@ class Measures:
         known = {*simulated_of(instance), *quantities}
         short = {quantity.name: name for name, quantity in quantities.items()}
         short |= {metric: name for name, metric in SERVED.items()} if _served(instance) else ALIASES
+        short[ENERGY.name] = TOKEN_ENERGY if _served(instance) else STEP_ENERGY
         short |= {name.removesuffix("_s"): name for name in parts_of(instance)}
         names: list[str] = []
         for name in wanted:
@@ -139,17 +143,25 @@ class Measures:
         """Return every metric of a server's designs; none where no server is simulated."""
         if not (self.simulated and isinstance(self.simulator, ServingSimulator)):
             return {}
-        return dict(self.simulator.metrics(kernel_columns(batch)))
+        served = dict[str, NDArray[Any]](self.simulator.metrics(kernel_columns(batch)))
+        if SYSTEM_POWER in self.instance.parameter_set.quantities:
+            watts = float(watts_of(self.instance.parameter_set)) * TOKENS
+            rates = served["throughput_tokens_per_s"]
+            served[TOKEN_ENERGY] = np.divide(watts, rates, out=np.full(len(rates), np.inf), where=rates > 0)
+        return served
 
     def _structural(self, name: str, quantities: dict[str, Quantity], batch: DesignBatch) -> MetricColumn:
         known = np.ones(len(batch), dtype=bool)
-        if name == "network_cost" and "unpriced_blocks" in quantities:
+        if name in COSTS_OF_NETWORKS and "unpriced_blocks" in quantities:
             known = quantity_values(quantities["unpriced_blocks"], batch) == 0
         return MetricColumn(name, quantity_values(quantities[name], batch), known)
 
     def _simulated(self, name: str, evaluation: Evaluation, runs: NDArray[np.bool_]) -> NDArray[Any]:
         if name == MICRO_BATCHES:
             return evaluation.micro_batches
+        if name == STEP_ENERGY:
+            watts = float(watts_of(self.instance.parameter_set))
+            return np.where(runs, evaluation.step_ticks / TICKS_PER_SECOND * watts, 0.0)
         parts = parts_of(self.instance)
         if name in parts:
             ticks = np.concatenate([evaluation.terms, evaluation.hidden], axis=1)[:, parts.index(name)]
@@ -165,9 +177,11 @@ class Measures:
 
 def simulated_of(instance: BoundInstance) -> frozenset[str]:
     """Return the names of every metric that needs the simulator."""
+    powered = SYSTEM_POWER in instance.parameter_set.quantities
     if _served(instance):
-        return frozenset(SERVED)
-    return frozenset({*SIMULATED, MICRO_BATCHES, *parts_of(instance)})
+        return frozenset({*SERVED, TOKEN_ENERGY} if powered else SERVED)
+    own = {*SIMULATED, MICRO_BATCHES, *parts_of(instance)}
+    return frozenset({*own, STEP_ENERGY} if powered else own)
 
 
 def _served(instance: BoundInstance) -> bool:

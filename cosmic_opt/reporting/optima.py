@@ -85,7 +85,10 @@ def _proof(optimum: Optimum) -> str:
 
 
 def _value_text(optimum: Optimum, value: int | Fraction) -> str:
-    """Return the value or the bound; a fraction is a rate."""
+    """Return the value or the bound; a fraction is a rate, or an energy."""
+    if optimum.unit is Unit.ENERGY:
+        unit = objective_of(optimum.expression, optimum.design.parameter_set).unit
+        return f"{show(float(value), Unit.ENERGY)}{unit.removeprefix('J')}"
     if isinstance(value, Fraction):
         return f"{float(value):.6g} {objective_of(optimum.expression, optimum.design.parameter_set).unit}"
     return amount_text(value, optimum.unit)

@@ -10,6 +10,7 @@ from cosmic_opt.catalog.bind import BoundInstance
 from cosmic_opt.catalog.calibrated import Calibrated
 from cosmic_opt.reporting.numbers import exact, percent, rate, shares, table
 from cosmic_opt.reporting.serving_scores import memory_keys, origin_lines, serving_text, serving_warnings
+from cosmic_opt.reporting.system_scores import system_text
 from cosmic_opt.search.report import Report
 from cosmic_opt.simulation.calibrated.predict import UNKNOWN_GROUP, Prediction
 from cosmic_opt.simulation.calibrated.serving_predict import ServingPrediction
@@ -197,9 +198,10 @@ def _headroom(need: int, capacity: int) -> str:
 
 
 def _network(report: Report) -> str:
+    """Return the network's bandwidth and cost, and those of the system where its files give them."""
     bandwidth, cost = report.metrics["total_bandwidth_bytes_per_s"], report.metrics["network_cost"]
     shown = "without prices" if cost is None else f"cost {show(cost, Unit.DOLLARS)}"
     total = (
         "" if bandwidth is None else f"{show(bandwidth, Unit.BYTES_PER_S)} per NPU and direction over all dimensions, "
     )
-    return f"  network: {total}{shown}"
+    return "\n".join(filter(None, [f"  network: {total}{shown}", system_text(report, "a step")]))

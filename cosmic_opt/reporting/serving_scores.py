@@ -7,6 +7,7 @@ from collections.abc import Mapping
 from cosmic_opt.catalog.bind import BoundInstance
 from cosmic_opt.catalog.served import Serving
 from cosmic_opt.reporting.numbers import percent, rate, shares, table
+from cosmic_opt.reporting.system_scores import system_text
 from cosmic_opt.search.report import Report
 from cosmic_opt.system.hardware import Origin
 from cosmic_opt.units import Unit, show, show_seconds
@@ -26,7 +27,8 @@ def memory_keys(pools: Mapping[str, ServingMemory]) -> dict[str, object]:
 def serving_text(report: Report, pools: Mapping[str, ServingMemory], instance: BoundInstance) -> str:
     """Return the score on one screen, without the design itself."""
     parts = [_rates(report), _certainty(report, instance), _breakdown(report)]
-    return "\n\n".join([*parts, *(_memory(pool, memory, instance) for pool, memory in pools.items())])
+    parts += [_memory(pool, memory, instance) for pool, memory in pools.items()]
+    return "\n\n".join(filter(None, [*parts, system_text(report, "an output token")]))
 
 
 def serving_warnings(pools: Mapping[str, ServingMemory]) -> list[str]:

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
-from cosmic_opt.catalog.job_kinds import PER_NPU, THROUGHPUT
+import math
+
+from cosmic_opt.catalog.job_kinds import ENERGY, PER_NPU, THROUGHPUT
 from cosmic_opt.errors import SpecError
 from cosmic_opt.psa.parameter_set import ParameterSet
 from cosmic_opt.psa.term import Apply, Constant, Simulated, Term
-from cosmic_opt.search.objective import is_inference, samples_of
+from cosmic_opt.search.objective import energy_of, is_inference, samples_of
 from cosmic_opt.units import TICKS_PER_SECOND
 
 _TURNED = {"<=": ">=", "<": ">", ">=": "<=", ">": "<"}
@@ -24,7 +26,7 @@ def metric_limits(parameter_set: ParameterSet) -> dict[str, int]:
     for constraint in parameter_set.constraints:
         if not constraint.simulated:
             continue
-        found = _limits_of(constraint.term, samples_of(parameter_set))
+        found = _limits_of(constraint.term, parameter_set)
         if found is None:
             inference = is_inference(parameter_set)
             raise SpecError(
@@ -40,12 +42,12 @@ def metric_limits(parameter_set: ParameterSet) -> dict[str, int]:
     return limits
 
 
-def _limits_of(term: Term, samples: int) -> list[tuple[str, int]] | None:
+def _limits_of(term: Term, parameter_set: ParameterSet) -> list[tuple[str, int]] | None:
     """Return the limits a rule is made of; None where it is more than limits."""
     if not isinstance(term, Apply):
         return None
     if term.operator == "and":
-        parts = [_limits_of(operand, samples) for operand in term.operands]
+        parts = [_limits_of(operand, parameter_set) for operand in term.operands]
         known = [part for part in parts if part is not None]
         return [limit for part in known for limit in part] if len(known) == len(parts) else None
     if term.operator not in _TURNED or len(term.operands) != 2:
@@ -56,9 +58,17 @@ def _limits_of(term: Term, samples: int) -> list[tuple[str, int]] | None:
         left, right, operator = right, left, _TURNED[operator]
     if not isinstance(left, Simulated) or not isinstance(right, Constant) or not isinstance(right.value, int):
         return None
+    if left.name == ENERGY.name:
+        return [_energy_limit(operator, right.value, parameter_set)] if operator in ("<=", "<") else None
     if left.name in (THROUGHPUT, PER_NPU):
         if operator not in (">=", ">") or right.value <= 0:
             return None
-        exact, rest = divmod(samples * TICKS_PER_SECOND, right.value)
+        exact, rest = divmod(samples_of(parameter_set) * TICKS_PER_SECOND, right.value)
         return [(left.name, exact - int(operator == ">" and rest == 0))]
     return [(left.name, right.value - (operator == "<"))] if operator in ("<=", "<") else None
+
+
+def _energy_limit(operator: str, microjoules: int, parameter_set: ParameterSet) -> tuple[str, int]:
+    """Return the greatest ticks in which the boards draw no more (or less) than an energy."""
+    ticks = microjoules / energy_of(1, parameter_set)
+    return ENERGY.name, math.floor(ticks) if operator == "<=" else math.ceil(ticks) - 1

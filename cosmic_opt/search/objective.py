@@ -4,15 +4,17 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from fractions import Fraction
 
 import numpy as np
 from numpy.typing import NDArray
 
-from cosmic_opt.catalog.job_kinds import INFERENCE, PER_NPU, THROUGHPUT
+from cosmic_opt.catalog.job_kinds import ENERGY, INFERENCE, PER_NPU, THROUGHPUT
+from cosmic_opt.catalog.system_quantities import SYSTEM_POWER
 from cosmic_opt.errors import SpecError, nearest
 from cosmic_opt.psa.parameter_set import DesignBatch, ParameterSet
 from cosmic_opt.psa.quantity import Quantity
-from cosmic_opt.units import TICKS_PER_SECOND, Unit
+from cosmic_opt.units import MICROJOULES, TICKS_PER_SECOND, Unit
 from cosmic_opt.workloads.requests import TOKENS
 
 IntArray = NDArray[np.int64]
@@ -23,13 +25,15 @@ class Objective:
     """Minimise `step_ticks · amount`, where the amount is 1 or a sum of terms of one quantity.
 
     A rate is maximised by minimising the time of so many `samples`: of a training
-    step, which has a given batch, or of a thousand output tokens of a server.
+    step, which has a given batch, or of a thousand output tokens of a server. An energy
+    is minimised by minimising the time in which it is drawn: `watts`, for every one of its `samples_unit`.
     """
 
     name: str
     amount: Quantity | None = None
     samples: int | None = None
     samples_unit: str = "sequences/s"
+    watts: Fraction | None = None
 
     def amounts(self, batch: DesignBatch) -> IntArray:
         """Return the amount of each design, in base units."""
@@ -42,16 +46,18 @@ class Objective:
         return np.asarray(step_ticks.astype(object) * amounts.astype(object))
 
     def show(self, value: int) -> float:
-        """Return a value in seconds, times GB/s or dollars; a rate in samples per second (and NPU)."""
+        """Return a value in seconds, times GB/s or dollars; a rate in samples per second (and NPU), energy in J."""
         if self.samples is not None:
             return self.samples * TICKS_PER_SECOND / value
+        if self.watts is not None:
+            return float(value * self.watts / TICKS_PER_SECOND)
         scale = {Unit.BYTES_PER_S: 10**9}.get(self.amount.unit, 1) if self.amount is not None else 1
         return value / TICKS_PER_SECOND / scale
 
     @property
     def unit(self) -> str:
         """The unit of `show`."""
-        if self.samples is not None:
+        if self.samples is not None or self.watts is not None:
             return self.samples_unit
         if self.amount is None:
             return "s"
@@ -64,6 +70,9 @@ def objective_of(name: str, parameter_set: ParameterSet) -> Objective:
     Raises:
         SpecError: the quantity it multiplies does not exist here (a system without prices has no cost).
     """
+    if name == ENERGY.name:
+        unit = "J/token" if is_inference(parameter_set) else "J"
+        return Objective(name, samples_unit=unit, watts=watts_of(parameter_set))
     if is_inference(parameter_set):
         return _serving(name, parameter_set)
     if name == "step_time":
@@ -85,6 +94,27 @@ def is_inference(parameter_set: ParameterSet) -> bool:
 def samples_of(parameter_set: ParameterSet) -> int:
     """Return what a scored time is of: sequences of a training step, or output tokens of a server."""
     return TOKENS if is_inference(parameter_set) else int(parameter_set.data["global_batch"])
+
+
+def watts_of(parameter_set: ParameterSet) -> Fraction:
+    """Return what the boards draw while a time passes whose energy is asked for: a step's, or that of one token's.
+
+    The time of a served model is that of `samples_of` tokens, so its watts are those of one in as many.
+
+    Raises:
+        SpecError: the power of the device is not known.
+    """
+    power = parameter_set.quantities.get(SYSTEM_POWER)
+    if not isinstance(power, Quantity):
+        raise SpecError("the power of the device is not known", hint="give `power: 700 W` in its file")
+    given = {name: np.array([parameter_set.data[name]]) for term in power.terms for name in term.names}
+    watts = sum(int(term.evaluate({name: given[name] for name in term.names})[0]) for term in power.terms)
+    return Fraction(watts, samples_of(parameter_set) if is_inference(parameter_set) else 1)
+
+
+def energy_of(ticks: int, parameter_set: ParameterSet) -> Fraction:
+    """Return the microjoules that the boards draw in a time of so many ticks."""
+    return ticks * watts_of(parameter_set) * MICROJOULES / TICKS_PER_SECOND
 
 
 def _serving(name: str, parameter_set: ParameterSet) -> Objective:

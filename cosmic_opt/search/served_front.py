@@ -12,7 +12,7 @@ from cosmic_opt.errors import SpecError, nearest
 from cosmic_opt.feasibility.feasible_set import feasible_set
 from cosmic_opt.ir.check import recheck
 from cosmic_opt.ir.lower import lower
-from cosmic_opt.psa.quantity import Quantity
+from cosmic_opt.psa.quantity import Quantity, SimulatedQuantity
 from cosmic_opt.search.budget import Budget
 from cosmic_opt.search.every_front import IntArray, front_of_all
 from cosmic_opt.search.objective import Objective, objective_of, quantity_values
@@ -33,7 +33,8 @@ def served_front(instance: BoundInstance, *names: str, budget: Budget | None = N
         SpecError: an unknown quantity, or none that is simulated.
         LimitError: too many designs to score.
     """
-    simulated = [name for name in names if name in INFERENCE.simulated]
+    own = instance.parameter_set.quantities
+    simulated = [name for name in names if isinstance(own.get(name), SimulatedQuantity)]
     if not simulated:
         hint = f"name one of {', '.join(INFERENCE.objectives)}; optimise finds the best of structural ones"
         raise SpecError("no simulated quantity is among the objectives", hint=hint)
@@ -70,9 +71,9 @@ def served_front(instance: BoundInstance, *names: str, budget: Budget | None = N
 
 
 def _quantity(instance: BoundInstance, name: str) -> Quantity | Objective:
-    if name in INFERENCE.simulated:
-        return objective_of(name, instance.parameter_set)
     quantity = instance.parameter_set.quantities.get(name)
+    if isinstance(quantity, SimulatedQuantity):
+        return objective_of(name, instance.parameter_set)
     if not isinstance(quantity, Quantity):
         raise SpecError(f"{name!r} is no quantity here", hint=nearest(name, instance.parameter_set.quantities))
     return quantity

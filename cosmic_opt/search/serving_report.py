@@ -4,9 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
+from cosmic_opt.catalog.job_kinds import ENERGY
 from cosmic_opt.catalog.served import Serving
 from cosmic_opt.psa.parameter_set import DesignBatch
 from cosmic_opt.search.report import Report
+from cosmic_opt.search.system_metrics import energy_j, system_metrics
 from cosmic_opt.simulation.calibrated.serving_simulator import ServingSimulator
 from cosmic_opt.units import TICKS_PER_SECOND
 from cosmic_opt.workloads.serving_quantities import designs_of_pool, knob_name, serving_memory
@@ -32,6 +34,9 @@ def serving_report(
         "cache_room_bytes": quantities[knob_name(worst, "cache_room_per_npu")],
         "memory_capacity_bytes": int(serving.device.memory_bytes),
     }
+    metrics |= system_metrics(quantities)
+    own = design.parameter_set
+    metrics["energy_per_token_j"] = energy_j(own, int(simulator.ticks_of(columns, ENERGY.name)[0]))
     token, first = (simulator.breakdown(columns, metric) for metric in ("output_token_time", "first_token_time"))
     return Report(
         metrics,

@@ -18,6 +18,7 @@ from cosmic_opt.search.objective import quantity_values
 from cosmic_opt.search.report import Report
 from cosmic_opt.search.score import simulator_of
 from cosmic_opt.search.serving_report import serving_report
+from cosmic_opt.search.system_metrics import energy_j, system_metrics
 from cosmic_opt.simulation.analytical.simulator import Evaluation
 from cosmic_opt.simulation.calibrated.serving_simulator import ServingSimulator
 from cosmic_opt.simulation.calibrated.simulator import CalibratedSimulator
@@ -70,8 +71,8 @@ def report(instance: BoundInstance, design: DesignBatch, *, scored: Evaluation |
     metrics["memory_cosmic_bytes"] = quantities.get("memory_per_npu_cosmic")
     metrics["memory_capacity_bytes"] = int(instance.data["memory_capacity"])
     metrics["total_bandwidth_bytes_per_s"] = quantities.get("total_bandwidth")
-    priced = quantities.get("unpriced_blocks") == 0
-    metrics["network_cost"] = quantities["network_cost"] if priced else None
+    metrics |= system_metrics(quantities)
+    metrics["energy_j"] = energy_j(instance.parameter_set, int(evaluation.step_ticks[0]))
     return Report(
         metrics,
         {name: ticks / TICKS_PER_SECOND for name, ticks in terms.items()},

@@ -1,4 +1,4 @@
-"""Dollars of a network: so much per GB/s of one NPU's bandwidth, by tier and kind of part.
+"""Dollars: of a network, so much per GB/s of one NPU's bandwidth, by tier and kind of part; of devices, one by one.
 
 Sources: LIBRA (arXiv 2109.11762) for the cost model; COSMIC (arXiv 2505.15020) for its variant.
 """
@@ -17,6 +17,10 @@ BYTES_PER_GB = 10**9
 
 SWITCH_LINKS = {"libra": 1, "cosmic": 2}
 """How many links a rule charges per switch port: LIBRA the cable, COSMIC both ends of it."""
+
+
+MOST_DEVICE_DOLLARS = 10**8
+"""No device costs more: a whole wafer is sold for a few millions."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -190,3 +190,42 @@ def test_what_is_shown_reads_back(number: int, unit: Unit, thousands: int) -> No
 )
 def test_a_bare_number_of_few_bytes_misses_its_unit(value: int | str, unit: Unit, hint: str | None) -> None:
     assert missing_unit(value, unit) == hint
+
+
+@pytest.mark.parametrize(
+    ("text", "unit", "value"),
+    [
+        ("700 W", Unit.POWER, 700),
+        ("0.5 kW", Unit.POWER, 500),
+        ("3 MW", Unit.POWER, 3_000_000),
+        ("2 J", Unit.ENERGY, 2_000_000),
+        ("5 mJ", Unit.ENERGY, 5_000),
+        ("7 uJ", Unit.ENERGY, 7),
+        ("1.5 kJ", Unit.ENERGY, 1_500_000_000),
+        ("1 kWh", Unit.ENERGY, 3_600_000 * 10**6),
+    ],
+)
+def test_power_is_in_watts_and_energy_in_microjoules(text: str, unit: Unit, value: int) -> None:
+    assert parse(text, unit) == value
+
+
+def test_an_energy_needs_its_unit() -> None:
+    with pytest.raises(SpecError, match="needs a unit of energy") as caught:
+        parse("5", Unit.ENERGY)
+    assert caught.value.hint == "write for example '5 J' or '5 kJ'"
+
+
+@pytest.mark.parametrize(
+    ("value", "unit", "shown"),
+    [
+        (716_800, Unit.POWER, "716.8 kW"),
+        (90, Unit.POWER, "90 W"),
+        (3 * 10**6, Unit.POWER, "3 MW"),
+        (0, Unit.ENERGY, "0 J"),
+        (837_368, Unit.ENERGY, "837.368 mJ"),
+        (329 * 10**12, Unit.ENERGY, "329 MJ"),
+        (1500 * 10**6, Unit.ENERGY, "1.5 kJ"),
+    ],
+)
+def test_power_and_energy_are_shown_with_a_sensible_prefix(value: int, unit: Unit, shown: str) -> None:
+    assert show(value, unit) == shown

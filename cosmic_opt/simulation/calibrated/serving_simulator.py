@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 import numpy as np
 from numpy.typing import NDArray
 
-from cosmic_opt.catalog.job_kinds import PER_NPU, THROUGHPUT
+from cosmic_opt.catalog.job_kinds import ENERGY, PER_NPU, THROUGHPUT
 from cosmic_opt.catalog.served import Serving
 from cosmic_opt.errors import InfeasibleError, LimitError, SpecError, Where
 from cosmic_opt.psa.quantity import Values
@@ -33,13 +33,15 @@ LATENCIES = {
 }
 RATES = {"throughput_tokens_per_s": THROUGHPUT, "throughput_tokens_per_s_per_npu": PER_NPU}
 """Metrics in the answer of `simulate`, and what rules call them."""
+TIMED_BY = {ENERGY.name: THROUGHPUT}
+"""Metrics that are drawn in the time of another one."""
 
 
 class ServingSimulator:
     """Scores one metric of serving one model on one cluster with one engine; the other metrics may have limits.
 
-    A rate is scored as the time of `TOKENS` output tokens. A design that breaks a limit has no time (`NO_TIME`) unless
-    it is asked for strictly.
+    A rate, and the energy of a token, are scored as the time of `TOKENS` output tokens. A design that breaks a limit
+    has no time (`NO_TIME`) unless it is asked for strictly.
 
     Attributes:
         terms: Names of the parts of a time.
@@ -126,7 +128,7 @@ class ServingSimulator:
 
     def _ticks(self, server: Server, metric: str) -> tuple[IntArray, IntArray]:
         """Return whole ticks of a metric, and of its terms [n, T]; each term is rounded once, a time is their sum."""
-        seconds = getattr(server, metric)()
+        seconds = getattr(server, TIMED_BY.get(metric, metric))()
         size = np.shape(server.sequences)
         table = [np.broadcast_to(seconds.get(name, 0.0), size) for name in self.terms]
         late = np.sum(table, axis=0) >= MOST_SECONDS

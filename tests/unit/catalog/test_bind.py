@@ -106,7 +106,11 @@ REFUSED = [
     ({"free": [""]}, "--free: unknown parameter ''", None),
     ({"scope": "workloads"}, "--scope: unknown scope 'workloads'", "did you mean 'workload'?"),
     ({"objective": "speed"}, "--objective: unknown objective 'speed'", "known: step_time;"),
-    ({"set_": ["memory=80GB"]}, "--set memory: unknown datum 'memory'", "known: attention_kernel"),
+    (
+        {"set_": ["memory=80GB"]},
+        "--set memory: unknown datum 'memory'",
+        "did you mean 'memory_bandwidth' or 'memory_capacity'",
+    ),
     ({"set_": ["tp=8"]}, "--set tp: 'tp' is a parameter, not data", "use --fix tp=8"),
     ({"set_": ["bandwidth[0]=1GB/s"]}, "'bandwidth[0]' is a parameter, not data", "use --fix bandwidth[0]=1GB/s"),
     ({"set_": ["memory_capacity=80GB/s"]}, "'80GB/s' is in B/s, but B is meant here", "write for example '24 GB'"),

@@ -124,8 +124,8 @@ def test_boards_of_one_chip_multiply_in_proportion_to_the_power_they_have_to_spa
 
 
 def test_a_power_limit_that_leaves_nothing_for_products_is_refused(tmp_path: Path) -> None:
-    for more, found in (("power_w: 240", "240 W"), ("gemm: {base_w: 2000}", "1000 W")):
-        text = GOOD.replace("like: h100-sxm", f"like: b200\n  {more}")
+    for top, more, found in (("power: 240 W\n", "", "240 W"), ("", "  gemm: {base_w: 2000}\n", "1000 W")):
+        text = GOOD.replace("kernels:\n  like: h100-sxm\n", f"{top}kernels:\n  like: b200\n{more}")
         with pytest.raises(SpecError, match=f"{found} leave nothing for products") as caught:
             load_device(mine(tmp_path, text))
         assert "mine.yaml" in str(caught.value)
@@ -194,7 +194,7 @@ def test_a_missing_file_is_refused() -> None:
 
 def test_a_file_with_a_lower_limit_is_the_board_under_that_limit(tmp_path: Path) -> None:
     for like, power in (("b200", 600), ("h100-sxm", 350)):
-        text = GOOD.replace("like: h100-sxm", f"like: {like}\n  power_w: {power}")
+        text = GOOD.replace("kernels:\n  like: h100-sxm", f"power: {power} W\nkernels:\n  like: {like}")
         board, limited = load_device(mine(tmp_path, text)), load_device(like).limited_to(power)
         assert board.gemm.sustained == limited.gemm.sustained
         assert board.power_w == limited.power_w
