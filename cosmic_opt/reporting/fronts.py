@@ -88,9 +88,7 @@ def front_text(title: str, front: ParetoFront) -> str:
     )
     body = table(columns, rows, right=range(len(columns)))
     note = (
-        "  percentages are against the fastest"
-        if front.scored.samples is None
-        else "  percentages are against the first"
+        "  percentages are against the fastest" if front.scored.unit == "s" else "  percentages are against the first"
     )
     more = f"; {exact(count - len(rows))} points between these are left out, --json has every point"
     return f"{head}\n\n{body}\n\n{note}{more if len(rows) < count else ''}"

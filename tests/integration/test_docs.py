@@ -81,6 +81,17 @@ def test_the_quantities_of_the_page_are_those_of_an_instance() -> None:
     assert {name: symbols[unit] for name, unit in table.items()} == {n: q.unit.value for n, q in quantities.items()}
 
 
+def test_the_quantities_of_a_system_on_the_page_are_those_of_a_priced_one() -> None:
+    from cosmic_opt.api import Problem
+
+    bare = Problem.load("cosmic/gpt3-13b-system2")
+    bought = bare.set(device_price="5000 $", device_power="300 W").parameter_set.quantities
+    table = {name.strip("`"): unit for name, unit, _ in rows("rule-language.md", "| quantity of a system")}
+    symbols = {"dollar": "$", "watt": "W", "microjoule": "uJ"}
+    own = bought.keys() - bare.parameter_set.quantities.keys()
+    assert {name: symbols[unit] for name, unit in table.items()} == {name: bought[name].unit.value for name in own}
+
+
 @pytest.mark.parametrize("page", guides())
 def test_the_python_of_a_guide_runs(page: str, capsys: pytest.CaptureFixture[str]) -> None:
     for program in blocks(page, "python"):

@@ -53,6 +53,10 @@ def test_nearest_names_what_was_meant() -> None:
     assert nearest("tp_", ["tp", "pp", "tpu"]) == "did you mean 'tp' or 'tpu'?"
 
 
+def test_nearest_names_what_a_word_is_part_of() -> None:
+    assert nearest("power", ["tp", "system_power", "device_power"]) == "did you mean 'device_power' or 'system_power'?"
+
+
 def test_nearest_lists_names_when_none_is_close() -> None:
     assert nearest("zzz", ["b", "a"]) == "known: a, b"
     assert (
