@@ -7,10 +7,11 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from cosmic_opt.analysis.what_if import answer
+from cosmic_opt.analysis.what_if import answer, what_if
 from cosmic_opt.api import Problem
 from cosmic_opt.search.objective import energy_of
 from cosmic_opt.search.report import Report
+from cosmic_opt.search.verify import verify
 from cosmic_opt.solvers.base import SolveStatus
 from cosmic_opt.units import TICKS_PER_SECOND
 from tests.unit.catalog.files import write
@@ -136,3 +137,38 @@ def test_other_numbers_of_npus_are_answered_as_by_themselves(objective: str) -> 
         assert outcome.value is not None
         assert outcome.objective.show(outcome.value) == pytest.approx(best, rel=1e-12)
         assert set(cost) == {npus * (30_000 + 10_520)}
+
+
+@pytest.mark.parametrize("change", [{"device_price": "0 $"}, {"device_price": "90000 $"}, {"price_rule": "libra"}])
+def test_another_price_is_answered_as_by_a_search_of_its_own(tmp_path: Path, change: dict[str, str]) -> None:
+    problem = small(tmp_path).objective("step_time * system_cost")
+    changed = problem.set(**change)
+    step, cost = columns(changed, "step_time", "system_cost")
+    outcome = what_if(problem.instance, changed.instance).changed.outcome
+    assert outcome.value is not None
+    assert outcome.objective.show(outcome.value) == pytest.approx((step * cost).min(), rel=1e-12)
+
+
+@pytest.mark.parametrize("objective", ["step_time * system_cost", "energy"])
+def test_an_answer_about_a_system_is_certified(tmp_path: Path, objective: str) -> None:
+    problem = small(tmp_path).objective(objective).require("system_cost <= 30000 $", "energy <= 1 MJ")
+    certificate = problem.certificate(problem.solve())
+    assert certificate.status is SolveStatus.OPTIMAL
+    checks = verify(certificate, samples=64)
+    assert all(check.passed for check in checks), checks
+
+
+def test_a_certificate_of_other_prices_is_rejected(tmp_path: Path) -> None:
+    path = write(tmp_path, "parts/prices.yaml", "tiers:", "devices: {own: 1000 $}\ntiers:")
+    problem = Problem.load(str(path)).objective("step_time * system_cost")
+    certificate = problem.certificate(problem.solve())
+    write(tmp_path, "parts/prices.yaml", "tiers:", "devices: {own: 1001 $}\ntiers:")
+    assert "problem" in {check.name for check in verify(certificate, samples=16) if not check.passed}
+
+
+def test_the_least_energy_that_explain_asks_for_is_enough(tmp_path: Path) -> None:
+    problem = small(tmp_path)
+    repairs = problem.require("energy <= 1 uJ").explain().repairs
+    (change,) = next(repair.relaxation.changes for repair in repairs if repair.edits.require)
+    (energy,) = columns(problem, "energy")
+    assert change.new == int(np.ceil(energy.min() * 1e6))
