@@ -23,7 +23,7 @@ from cosmic_opt.workloads.transformer import Transformer
 DEFAULT_PRECISION = "bf16"
 DECIDED_BY_ENGINE = (
     *("latency", "algorithm", "multidim", "chunks", "scheduling_policy", "in_network_reduction"),
-    *("host_capacity", "host_bandwidth", "price_rule"),
+    *("host_capacity", "host_bandwidth"),
 )
 """Data of the analytical simulator that an engine, or the device's fitted constants, decide instead."""
 

@@ -170,3 +170,10 @@ def test_the_digest_of_a_problem_knows_price_and_power(tmp_path: Path) -> None:
     problem = Problem.load(str(priced(tmp_path)))
     asked = [problem, problem.set(device_price="9 $"), problem.set(device_power="9 W")]
     assert len({problem_digest(each.spec, each.instance) for each in asked}) == 3
+
+
+def test_the_network_of_a_served_model_has_a_price_by_either_rule() -> None:
+    problem = Problem.load("llama3-70b/h100-8-serving")
+    nvlink, pod = 450 * (4 + 13), 50 * (7.8 + 18 + 31.6)
+    assert amount(problem.instance, "network_cost") == 8 * (nvlink + pod) == 84_160
+    assert amount(problem.set(price_rule="cosmic").instance, "network_cost") == 84_160 + 8 * (450 * 4 + 50 * 7.8)
