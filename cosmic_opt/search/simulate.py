@@ -19,7 +19,7 @@ from cosmic_opt.search.report import Report
 from cosmic_opt.search.score import simulator_of
 from cosmic_opt.search.serving_report import serving_report
 from cosmic_opt.search.system_metrics import energy_j, system_metrics
-from cosmic_opt.simulation.analytical.simulator import Evaluation
+from cosmic_opt.simulation.analytical.simulator import AnalyticalSimulator, Evaluation
 from cosmic_opt.simulation.calibrated.serving_simulator import ServingSimulator
 from cosmic_opt.simulation.calibrated.simulator import CalibratedSimulator
 from cosmic_opt.units import TICKS_PER_SECOND
@@ -58,21 +58,7 @@ def report(instance: BoundInstance, design: DesignBatch, *, scored: Evaluation |
         return replace(served, npus_used=quantities["npus_used"], npus=npus, stated_npus=stated)
     terms = {name: int(ticks) for name, ticks in zip(simulator.terms, evaluation.terms[0], strict=True)}
     assert sum(terms.values()) == int(evaluation.step_ticks[0]), "the breakdown adds up"
-    rates = simulator.rates_of(evaluation.step_ticks, npus)
-    metrics: dict[str, float | int | None] = {
-        "step_time_s": float(rates.step_time_s[0]),
-        "throughput_sequences_per_s": float(rates.sequences_per_s[0]),
-        "throughput_tokens_per_s": float(rates.tokens_per_s[0]),
-        "model_flop_per_s_per_npu": float(rates.model_flop_per_s[0]),
-        "model_flop_fraction": float(rates.model_flop_fraction[0]),
-        "micro_batches": int(evaluation.micro_batches[0]),
-    }
-    metrics["memory_bytes"] = quantities["memory_per_npu"]
-    metrics["memory_cosmic_bytes"] = quantities.get("memory_per_npu_cosmic")
-    metrics["memory_capacity_bytes"] = int(instance.data["memory_capacity"])
-    metrics["total_bandwidth_bytes_per_s"] = quantities.get("total_bandwidth")
-    metrics |= system_metrics(quantities)
-    metrics["energy_j"] = energy_j(instance.parameter_set, int(evaluation.step_ticks[0]))
+    metrics = _training_metrics(instance, simulator, evaluation, quantities)
     return Report(
         metrics,
         {name: ticks / TICKS_PER_SECOND for name, ticks in terms.items()},
@@ -88,6 +74,30 @@ def report(instance: BoundInstance, design: DesignBatch, *, scored: Evaluation |
         npus=npus,
         stated_npus=stated,
     )
+
+
+def _training_metrics(
+    instance: BoundInstance,
+    simulator: AnalyticalSimulator | CalibratedSimulator,
+    evaluation: Evaluation,
+    quantities: Mapping[str, int],
+) -> dict[str, float | int | None]:
+    """Return what is printed of one training design, in the units that the names say."""
+    rates = simulator.rates_of(evaluation.step_ticks, int(instance.data["npus"]))
+    return {
+        "step_time_s": float(rates.step_time_s[0]),
+        "throughput_sequences_per_s": float(rates.sequences_per_s[0]),
+        "throughput_tokens_per_s": float(rates.tokens_per_s[0]),
+        "model_flop_per_s_per_npu": float(rates.model_flop_per_s[0]),
+        "model_flop_fraction": float(rates.model_flop_fraction[0]),
+        "micro_batches": int(evaluation.micro_batches[0]),
+        "memory_bytes": quantities["memory_per_npu"],
+        "memory_cosmic_bytes": quantities.get("memory_per_npu_cosmic"),
+        "memory_capacity_bytes": int(instance.data["memory_capacity"]),
+        "total_bandwidth_bytes_per_s": quantities.get("total_bandwidth"),
+        **system_metrics(quantities),
+        "energy_j": energy_j(instance.parameter_set, int(evaluation.step_ticks[0])),
+    }
 
 
 def _npus_used(columns: Mapping[str, Values]) -> int:
