@@ -34,6 +34,7 @@ from cosmic_opt.solvers.base import Limits
 if TYPE_CHECKING:
     from cosmic_opt.analysis.achievable import BestStep
     from cosmic_opt.search.outcome import Outcome
+    from cosmic_opt.search.runnable import CannotRun
 
 READ_BY_RULES_ONLY = ("memory_capacity", "peak", "memory_bandwidth", "host_capacity")
 """Data that no structural quantity reads, but for those of `GROWING`: a change moves the rules that name them."""
@@ -69,6 +70,8 @@ class Explanation:
     best: BestStep | None = None
     achievable: Mapping[str, Outcome] = field(default_factory=dict)
     """Of a served model: the best of each quantity with a rule on it that any design achieves without these rules."""
+    cannot_run: CannotRun | None = None
+    """Where rules leave designs: those of them that have no step; None where each that was looked at has one."""
 
 
 @dataclass(frozen=True)
@@ -79,6 +82,8 @@ class WhyNot:
     values: Mapping[str, Value]
     violations: tuple[Violation, ...]
     nearest: tuple[Neighbour, ...]
+    cannot_run: CannotRun | None = None
+    """Why a design that obeys every rule has no step."""
 
 
 def explain(
@@ -106,7 +111,10 @@ def explain(
         return Explanation(instance, False, 0, conflicts, repairs)
     size = count_or_none(parameter_set)
     if not any(rule.simulated for rule in parameter_set.constraints):
-        return Explanation(instance, True, size, (), ())
+        from cosmic_opt.search.runnable import cannot_run  # numba takes a second to load
+
+        idle = None if size is None else cannot_run(instance, feasible_set(lower(parameter_set)), seed=seed)
+        return Explanation(instance, True, size, (), (), cannot_run=idle)
     if isinstance(instance.calibrated, Serving):
         return _explain_served(spec, edits, instance, size, limit, costs, seed)
     from cosmic_opt.analysis.achievable import best_step, step_relaxations  # numba takes a second to load
@@ -140,11 +148,17 @@ def why_not(instance: BoundInstance, values: Mapping[str, Value], limit: int = 5
     parameter_set = instance.parameter_set
     broken = violations(parameter_set, values)
     nearest = nearest_designs(parameter_set, values, limit) if broken else []
-    if not broken and any(rule.simulated for rule in parameter_set.constraints):
-        from cosmic_opt.analysis.achievable import too_slow  # numba takes a second to load
+    if broken:
+        return WhyNot(parameter_set, values, tuple(broken), tuple(nearest))
+    from cosmic_opt.search import runnable  # numba takes a second to load
 
-        broken = too_slow(instance, parameter_set.design(values))
-    return WhyNot(parameter_set, values, tuple(broken), tuple(nearest))
+    design = parameter_set.design(values)
+    idle = runnable.why_not(instance, design)
+    if idle is None and any(rule.simulated for rule in parameter_set.constraints):
+        from cosmic_opt.analysis.achievable import too_slow
+
+        broken = too_slow(instance, design)
+    return WhyNot(parameter_set, values, tuple(broken), (), idle)
 
 
 def count_or_none(parameter_set: ParameterSet) -> int | None:

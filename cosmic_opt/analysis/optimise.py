@@ -30,6 +30,7 @@ from cosmic_opt.catalog.bind import BoundInstance, bind
 from cosmic_opt.catalog.edits import Edits
 from cosmic_opt.catalog.instance_file import InstanceSpec
 from cosmic_opt.errors import EngineDisagreement, SpecError, Where
+from cosmic_opt.feasibility.feasible_set import feasible_set
 from cosmic_opt.ir.check import check, recheck
 from cosmic_opt.ir.lower import lower
 from cosmic_opt.ir.model import LoweredModel
@@ -42,9 +43,8 @@ from cosmic_opt.psa.parse import error_at, parse_rule
 from cosmic_opt.psa.quantity import SimulatedQuantity
 from cosmic_opt.psa.term import LOGIC, RELATIONS, Apply, Simulated, Term
 from cosmic_opt.search.budget import Budget
-from cosmic_opt.search.objective import energy_of, is_inference
-from cosmic_opt.search.score import kernel_columns, simulator_of
-from cosmic_opt.simulation.calibrated.serving_simulator import ServingSimulator
+from cosmic_opt.search.objective import energy_of
+from cosmic_opt.search.runnable import CannotRun, cannot_run, why_not
 from cosmic_opt.solvers.base import (
     Codes,
     Limits,
@@ -91,8 +91,8 @@ class Optimum:
     """Whether the start has the best value of each column, so that no solver was asked for a better one."""
     passed_over: tuple[str, ...] = ()
     """Why given designs were not begun with."""
-    admits_nothing: bool = False
-    """Whether the design, of a served model, holds no sequence at all: it cannot run, though no rule forbids it."""
+    cannot_run: CannotRun | None = None
+    """Why the design has no step, though no rule forbids it; where there is none, why no design of the problem has."""
 
     @property
     def gap(self) -> float | None:
@@ -150,7 +150,7 @@ def optimise(
         least_code=tied.least,
         proved_by_start=proved_by_start,
         passed_over=passed_over,
-        admits_nothing=_admits_nothing(question, design),
+        cannot_run=_idle(question, design, result.status, seed),
     )
 
 
@@ -158,12 +158,14 @@ def _shown_name(term: Term, expression: str) -> str:
     return term.name if isinstance(term, Simulated) else expression
 
 
-def _admits_nothing(question: _Question, design: DesignBatch) -> bool:
-    """Tell whether a design of a served model holds no sequence; each of a table was simulated, and holds one."""
-    if not len(design) or question.table is not None or not is_inference(design.parameter_set):
-        return False
-    simulator = simulator_of(question.instance)
-    return isinstance(simulator, ServingSimulator) and bool(simulator.server(kernel_columns(design)).sequences[0] < 1)
+def _idle(question: _Question, design: DesignBatch, status: SolveStatus, seed: int) -> CannotRun | None:
+    """Return why a design has no step (each of a table has one), or why none of the problem has."""
+    if len(design):
+        return None if question.table is not None else why_not(question.instance, design)
+    if status is not SolveStatus.INFEASIBLE or question.structural.infeasible:
+        return None
+    found = cannot_run(question.instance, feasible_set(question.structural), seed=seed)
+    return found if found is not None and found.every else None
 
 
 def _unanswered(instance: BoundInstance, term: Term, expression: str, *, maximise: bool) -> Optimum:

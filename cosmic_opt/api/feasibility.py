@@ -27,6 +27,7 @@ if TYPE_CHECKING:
     from cosmic_opt.analysis.relaxed_problem import Costs
     from cosmic_opt.reporting.design_source import DesignSource
     from cosmic_opt.search.budget import Budget
+    from cosmic_opt.search.runnable import CannotRun
 
 
 @dataclass(frozen=True)
@@ -88,6 +89,15 @@ class Feasibility(Changes):
         for region in self.feasible.cover(positions or None, max_regions=max_regions):
             values = {columns[at].name: columns[at].values[code] for at, code in region.assignment.items()}
             yield values, region.size
+
+    def cannot_run(self, *, seed: int = 0) -> CannotRun | None:
+        """Return what is known of designs that obey the rules and have no step; None where each looked at has one.
+
+        Each is looked at where there are at most 65,536, else 4,096 drawn with `seed`. A rule keeps such designs out.
+        """
+        from cosmic_opt.search.runnable import cannot_run  # numba takes a second to load
+
+        return cannot_run(self.instance, self.feasible, seed=seed)
 
     def dead_knobs(self, budget: Budget | None = None) -> DeadKnobs:
         """Return which free knobs cannot change the objective here (proved), which can (shown), which are undecided.

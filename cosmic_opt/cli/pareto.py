@@ -34,16 +34,21 @@ def pareto(
 ) -> int:
     """List every design that no other beats in one objective without losing in another, with a proof."""
     from cosmic_opt.reporting.fronts import front_keys, front_status, front_text  # numba takes a second to load
+    from cosmic_opt.reporting.runnable import cannot_run_keys
 
     budget = Budget(None if time_limit is None else seconds_of(time_limit))
     kind = request.problem.spec.kind
     known = {FIRST, *request.problem.parameter_set.quantities}
     others = other_objectives(DEFAULTS[kind.name] if objectives is None else objectives, kind, known)
     front = request.problem.pareto(*others, budget=budget)
-    text = front_text(request.title, front)
-    if front_status(front) == "infeasible":
-        text += f"\n\n{why_empty(first_conflict(request.problem.scored(*others).parameter_set))}"
-    request.output.result("pareto", front_keys(front), text)
+    scored = request.problem.scored(*others)
+    infeasible = front_status(front) == "infeasible"
+    found = scored.cannot_run(seed=request.seed) if infeasible else None
+    idle = found if found is not None and found.every else None
+    text = front_text(request.title, front, idle)
+    if infeasible and idle is None:
+        text += f"\n\n{why_empty(first_conflict(scored.parameter_set))}"
+    request.output.result("pareto", {**front_keys(front), "cannot_run": cannot_run_keys(idle)}, text)
     return {"infeasible": INFEASIBLE, "unknown": LIMIT}.get(front_status(front), DONE)
 
 

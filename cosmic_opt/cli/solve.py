@@ -190,6 +190,7 @@ def _search(request: Request, budget: Budget, search: Search, engine: EngineOf) 
 def _show(request: Request, outcome: Outcome, around: Around, budget: Budget, *, interrupted: bool) -> int:
     """Print the answer and return the command's exit code."""
     from cosmic_opt.reporting.answers import answer_keys, answer_text
+    from cosmic_opt.reporting.runnable import nothing_runs_text
 
     problem, stop = request.problem, outcome.stop.value
     if interrupted and outcome.status is not SolveStatus.OPTIMAL:
@@ -197,11 +198,13 @@ def _show(request: Request, outcome: Outcome, around: Around, budget: Budget, *,
     score = _score(problem, outcome) if len(outcome.design) else None
     skipped = outcome.engine == EVENTS or budget.out_of_time()
     knobs = None if skipped else problem.dead_knobs(budget)
-    conflict = first_conflict(problem.parameter_set) if outcome.status is SolveStatus.INFEASIBLE else ()
-    keys = answer_keys(outcome, problem.instance, score, conflict, knobs, seed=request.seed, stop=stop)
-    text = answer_text(request.title, outcome, problem.instance, score, knobs, seed=request.seed, stop=stop)
-    if outcome.status is SolveStatus.INFEASIBLE:
-        text += f"\n\n{why_empty(conflict)}"
+    infeasible = outcome.status is SolveStatus.INFEASIBLE
+    conflict = first_conflict(problem.parameter_set) if infeasible else ()
+    idle = outcome.cannot_run if infeasible else problem.cannot_run(seed=request.seed)
+    keys = answer_keys(outcome, problem.instance, score, conflict, knobs, idle, seed=request.seed, stop=stop)
+    text = answer_text(request.title, outcome, problem.instance, score, knobs, idle, seed=request.seed, stop=stop)
+    if infeasible:
+        text += f"\n\n{why_empty(conflict) if idle is None else nothing_runs_text(idle)}"
     keys |= around.keys(outcome.objective, interrupted=interrupted)
     request.output.result("solve", keys, text + around.text(outcome.objective, interrupted=interrupted))
     return INTERRUPTED if interrupted else EXITS.get(outcome.status, DONE)

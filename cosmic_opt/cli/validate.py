@@ -109,6 +109,11 @@ def _warnings(problem: Problem, rules: tuple[RuleFinding, ...], guessed: tuple[s
     found += [f"the rule {f.rule.name!r} is never true here: {f.rule.text}" for f in rules if f.keeps == 0]
     if guessed:
         found.append(f"the instance has no value of its own for {', '.join(guessed)}")
+    idle = problem.cannot_run()
+    if idle is not None:
+        from cosmic_opt.reporting.runnable import some_cannot_run  # numba takes a second to load
+
+        found.append(some_cannot_run(idle))
     for scope in problem.spec.model.scopes:
         try:
             _ = problem.scope(scope).instance

@@ -13,9 +13,11 @@ from cosmic_opt.reporting.designs import design_text, designs_keys
 from cosmic_opt.reporting.launch import launch_options, launch_text
 from cosmic_opt.reporting.numbers import count_text, designs_text, exact
 from cosmic_opt.reporting.rules import rule_keys
+from cosmic_opt.reporting.runnable import cannot_run_keys, some_cannot_run
 from cosmic_opt.search.engine_names import CALIBRATED, EVENTS
 from cosmic_opt.search.objective import Objective
 from cosmic_opt.search.outcome import LogLine, Outcome
+from cosmic_opt.search.runnable import CannotRun
 from cosmic_opt.solvers.base import SolveStatus
 from cosmic_opt.units import show_joules, show_seconds
 
@@ -66,11 +68,15 @@ def answer_keys(
     score: Score | None,
     conflict: Sequence[Constraint],
     knobs: DeadKnobs | None,
+    idle: CannotRun | None,
     *,
     seed: int,
     stop: str,
 ) -> dict[str, object]:
-    """Return the object of `solve --json`; `knobs` are None where no time was left to look for them."""
+    """Return the object of `solve --json`; `knobs` are None where no time was left to look for them.
+
+    `idle` are the feasible designs that cannot run.
+    """
     objective = outcome.objective
     value, bound = (None if number is None else objective.show(number) for number in (outcome.value, outcome.bound))
     grid = instance.parameter_set.grid_size
@@ -86,6 +92,8 @@ def answer_keys(
         "bound": bound,
         "gap": outcome.gap,
         **scored,
+        "warnings": _warnings(score, idle),
+        "cannot_run": cannot_run_keys(idle),
         "launch": launch_options(instance, outcome.design) if score is not None else [],
         "feasible_designs": outcome.designs,
         "feasible_designs_text": exact(outcome.designs),
@@ -106,6 +114,13 @@ def answer_keys(
     return keys
 
 
+def _warnings(score: Score | None, idle: CannotRun | None) -> list[object]:
+    """Return the warnings about the design, and that others of the problem cannot run."""
+    own = [] if score is None else score.keys["warnings"]
+    assert isinstance(own, list), "warnings are a list of texts"
+    return [*own, *([] if idle is None else [some_cannot_run(idle)])]
+
+
 def _scored(outcome: Outcome) -> str:
     """Return how many designs agents asked to score, and how many of them broke a rule."""
     wasted = f", {exact(outcome.wasted)} of them infeasible" if outcome.wasted else ""
@@ -118,6 +133,7 @@ def answer_text(
     instance: BoundInstance,
     score: Score | None,
     knobs: DeadKnobs | None,
+    idle: CannotRun | None,
     *,
     seed: int,
     stop: str,
@@ -135,9 +151,10 @@ def answer_text(
     head = f"{title}\nminimise {outcome.objective.name}: {_proof(outcome, stop)}\n{size}\n{effort}"
     if outcome.objective.samples is not None:
         head = head.replace("minimise", "maximise", 1)
+    warning = "" if idle is None or outcome.cannot_run is not None else f"warning: {some_cannot_run(idle)}"
     if score is None:
-        return head
-    parts = [head, design_text(outcome.design), score.text]
+        return f"{head}\n\n{warning}".rstrip()
+    parts = [head, design_text(outcome.design), score.text, warning]
     launch = launch_options(instance, outcome.design)
     if launch:
         parts.insert(2, launch_text(launch))
@@ -156,6 +173,6 @@ def _proof(outcome: Outcome, stop: str) -> str:
         case SolveStatus.FEASIBLE:
             return f"{value}, not proved: {stop}, no bound without regions"
         case SolveStatus.INFEASIBLE:
-            return "no feasible design, proved"
+            return "no feasible design, proved" if outcome.cannot_run is None else "no design can run, proved"
         case _:
             return f"no design found yet: {stop}"

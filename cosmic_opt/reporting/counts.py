@@ -94,7 +94,7 @@ def _headline(title: str, result: CountResult) -> str:
 def why_empty(conflict: Sequence[Constraint]) -> str:
     """Return which rules exclude every design together, and what to do."""
     if not conflict:
-        return "  no rule excludes it: a domain is empty, or no design can run (simulate --design says why)"
+        return "  no rule excludes it: a domain is empty, or the designs break rules on the step (explain says which)"
     together = "this rule excludes every design:" if len(conflict) == 1 else "these rules exclude each other:"
     required = [rule for rule in conflict if rule.where.file == "--require"]
     loose = [rule.name for rule in conflict if rule not in required and not ties_to_cluster(rule)]

@@ -34,21 +34,26 @@ def value_text(column: Column, value: Value) -> str:
 
 def design_text(design: DesignBatch) -> str:
     """Return the (first) design as a table, one line per stack, with units."""
-    (point, *_) = design.points()
     stacks: dict[str, list[str]] = {}
-    for parameter, columns in _families(design.parameter_set).items():
-        texts = {column.name: value_text(column, point[column.name]) for column in columns}
-        items = stacks.setdefault(columns[0].stack, [])
-        if not columns[0].index:
-            items.append(f"{parameter} {texts[parameter]}")
-            continue
-        for row, names in _rows(columns).items():
-            items.append(f"{parameter}{row} [{', '.join(texts[name] for name in names)}]")
+    for stack, text in parameter_texts(design):
+        stacks.setdefault(stack, []).append(text)
     rows = []
     for stack, items in stacks.items():
         lines = _wrapped(items)
         rows += [(stack if at == 0 else "", line) for at, line in enumerate(lines)]
     return table((), rows)
+
+
+def parameter_texts(design: DesignBatch) -> Iterator[tuple[str, str]]:
+    """Yield each parameter of the (first) design with its value, "dp 8" or "algorithm [ring, direct]", by stack."""
+    (point, *_) = design.points()
+    for parameter, columns in _families(design.parameter_set).items():
+        texts = {column.name: value_text(column, point[column.name]) for column in columns}
+        if not columns[0].index:
+            yield columns[0].stack, f"{parameter} {texts[parameter]}"
+            continue
+        for row, names in _rows(columns).items():
+            yield columns[0].stack, f"{parameter}{row} [{', '.join(texts[name] for name in names)}]"
 
 
 def _rows(columns: Sequence[Column]) -> dict[str, list[str]]:

@@ -13,6 +13,7 @@ from cosmic_opt.psa.parameter_set import ParameterSet
 from cosmic_opt.reporting.answers import value_text
 from cosmic_opt.reporting.designs import designs_keys
 from cosmic_opt.reporting.numbers import BEFORE, clip, count_text, exact, rate, table
+from cosmic_opt.reporting.runnable import cannot_run_keys, nothing_runs_text
 from cosmic_opt.reporting.scores import score_keys
 from cosmic_opt.search.objective import is_inference
 from cosmic_opt.search.outcome import Outcome
@@ -53,6 +54,7 @@ def answer_summary(answer: Answer) -> dict[str, object]:
         "gap": outcome.gap,
         "feasible_designs": outcome.designs,
         "before_simulated_rules": outcome.before_simulated_rules,
+        "cannot_run": cannot_run_keys(outcome.cannot_run),
         "design": next(designs_keys(outcome.design), {}),
         **(score_keys(answer.report) if answer.report else {"metrics": None, "breakdown": None}),
     }
@@ -106,6 +108,9 @@ def difference_text(title: str, difference: Difference) -> str:
         if old != new:
             rows.append((name, shown(old, unit), shown(new, unit), _ratio(old, new)))
     parts = [title, table(("", "baseline", "changed", "change"), rows, right=(1, 2, 3))]
+    for name, outcome in (("baseline", before), ("changed", after)):
+        if outcome.cannot_run is not None:
+            parts.append(f"{name}: {nothing_runs_text(outcome.cannot_run)}")
     terms = [
         (name, show_seconds(old), show_seconds(new), _signed(new - old))
         for name, (old, new) in difference.terms_s.items()
@@ -172,6 +177,14 @@ def _moved(over: Range, change: Breakpoint) -> dict[str, tuple[Value | None, Val
     return {name: pair for name, pair in knobs.items() if over.name not in (name, family_of(name))}
 
 
+def _note(point: Point, outcome: Outcome) -> str:
+    if outcome.cannot_run is not None:
+        return "none can run"
+    if not point.changed:
+        return ""
+    return "new design" if len(outcome.design) else "no design"
+
+
 def sweep_row(point: Point) -> tuple[str, ...]:
     """Return one row of the sweep's table."""
     outcome = point.answer.outcome
@@ -180,7 +193,7 @@ def sweep_row(point: Point) -> tuple[str, ...]:
         outcome.status.value,
         value_text(outcome.value, outcome.objective),
         count_text(outcome.designs),
-        ("new design" if len(outcome.design) else "no design") if point.changed else "",
+        _note(point, outcome),
     )
 
 
@@ -189,8 +202,12 @@ def sweep_text(title: str, over: Range, points: Sequence[Point], breaks: Sequenc
     objective = points[0].answer.outcome.objective.name
     designs = f"feasible designs{BEFORE if _uncounted(*(point.answer.outcome for point in points)) else ''}"
     body = table((over.name, "status", objective, designs, ""), [sweep_row(point) for point in points], right=(2, 3))
+    idle = next((point.answer.outcome.cannot_run for point in points if point.answer.outcome.cannot_run), None)
+    if idle is not None:
+        body += f"\n\n{nothing_runs_text(idle)}"
     if not breaks:
-        return f"{title}\n\n{body}\n\n  one design is best throughout"
+        none = not any(point.answer.design for point in points)
+        return f"{title}\n\n{body}" + ("" if none else "\n\n  one design is best throughout")
     rows = [(*_place(change), clip(_knobs(over, change), 100)) for change in breaks]
     return f"{title}\n\n{body}\n\n{table(('the best design changes', '', 'knobs that move'), rows)}"
 

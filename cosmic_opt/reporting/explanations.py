@@ -19,6 +19,7 @@ from cosmic_opt.reporting.answers import value_text as best_text
 from cosmic_opt.reporting.designs import designs_keys
 from cosmic_opt.reporting.numbers import clip, count_text, exact, table
 from cosmic_opt.reporting.rules import rule_keys, rules_text, ties_to_cluster
+from cosmic_opt.reporting.runnable import cannot_run_keys, nothing_runs_text, some_cannot_run
 from cosmic_opt.solvers.base import SolveStatus
 from cosmic_opt.units import Unit, show
 
@@ -37,6 +38,7 @@ def explanation_keys(explanation: Explanation, why_not: WhyNot | None) -> dict[s
         "conflicts": conflicts,
         "relaxations": [_repair_keys(explanation, repair) for repair in explanation.repairs],
     }
+    keys["cannot_run"] = cannot_run_keys(explanation.cannot_run)
     if explanation.best is not None:
         outcome = explanation.best.outcome
         keys["best_step"] = {"status": outcome.status.value, "ticks": outcome.value, "bound_ticks": outcome.bound}
@@ -47,6 +49,7 @@ def explanation_keys(explanation: Explanation, why_not: WhyNot | None) -> dict[s
         }
     if why_not is not None:
         keys["violations"] = [_violation_keys(violation) for violation in why_not.violations]
+        keys["design_cannot_run"] = cannot_run_keys(why_not.cannot_run)
         keys["nearest"] = [_neighbour_keys(neighbour) for neighbour in why_not.nearest]
     return keys
 
@@ -146,7 +149,11 @@ def explanation_text(title: str, explanation: Explanation, why_not: WhyNot | Non
     if why_not is not None:
         parts += _why_not_text(why_not)
     elif explanation.feasible:
-        parts.append("  nothing excludes it; --design FILE asks about one design")
+        idle = explanation.cannot_run
+        if idle is None or not idle.every:
+            parts.append("  nothing excludes it; --design FILE asks about one design")
+        if idle is not None:
+            parts.append(nothing_runs_text(idle) if idle.every else f"warning: {some_cannot_run(idle)}")
     return "\n\n".join(parts)
 
 
@@ -201,6 +208,9 @@ def _cost(cost: Fraction) -> str:
 
 
 def _why_not_text(why_not: WhyNot) -> list[str]:
+    idle = why_not.cannot_run
+    if idle is not None:
+        return [f"the design breaks no rule, and cannot run: {idle.reason}\n  hint: {idle.hint}"]
     if not why_not.violations:
         return ["the design is feasible: it breaks no rule"]
     rows = [

@@ -8,9 +8,11 @@ from cosmic_opt.psa.quantity import Quantity
 from cosmic_opt.reporting.answers import value_text
 from cosmic_opt.reporting.designs import designs_keys
 from cosmic_opt.reporting.numbers import designs_text, exact, table
+from cosmic_opt.reporting.runnable import nothing_runs_text
 from cosmic_opt.search.objective import Objective
 from cosmic_opt.search.outcome import Stop
 from cosmic_opt.search.pareto import ParetoFront
+from cosmic_opt.search.runnable import CannotRun
 from cosmic_opt.units import show
 
 SHOWN = 40
@@ -61,11 +63,15 @@ def _value(quantity: Quantity | Objective, amount: int) -> float | int:
     return quantity.show(amount) if isinstance(quantity, Objective) else amount
 
 
-def front_text(title: str, front: ParetoFront) -> str:
-    """Return the front on one screen, fastest first; a long one shows evenly spaced points and both ends."""
+def front_text(title: str, front: ParetoFront, idle: CannotRun | None = None) -> str:
+    """Return the front on one screen, fastest first; a long one shows evenly spaced points and both ends.
+
+    Without a point, `idle` says why no design can run.
+    """
     count = len(front.designs)
     if count == 0:
-        return f"{title}\n{_why_none(front)}"
+        none = _why_none(front) if idle is None else f"no design can run, proved\n\n{nothing_runs_text(idle)}"
+        return f"{title}\n{none}"
     shown = range(count) if count <= SHOWN else sorted({round(i * (count - 1) / (SHOWN - 1)) for i in range(SHOWN)})
     rows = [
         (

@@ -12,6 +12,7 @@ from cosmic_opt.reporting.counts import why_empty
 from cosmic_opt.reporting.designs import design_text, designs_keys
 from cosmic_opt.reporting.numbers import exact
 from cosmic_opt.reporting.rules import rule_keys
+from cosmic_opt.reporting.runnable import cannot_run_keys, nothing_runs_text
 from cosmic_opt.search.objective import objective_of
 from cosmic_opt.solvers.base import SolveStatus
 from cosmic_opt.units import Unit, show
@@ -35,7 +36,7 @@ def optimum_keys(optimum: Optimum, conflict: Sequence[Constraint], seconds: floa
         "proved_by_start": optimum.proved_by_start,
         "least_code": optimum.least_code,
         "table_rows": optimum.table_rows,
-        "admits_nothing": optimum.admits_nothing,
+        "cannot_run": cannot_run_keys(optimum.cannot_run),
         "design": next(designs_keys(optimum.design), {}),
         "solver": optimum.solver,
         "seconds": seconds,
@@ -55,10 +56,11 @@ def optimum_text(title: str, optimum: Optimum, conflict: Sequence[Constraint], s
         head += f", with what is simulated as a table of {optimum.table_rows:,} rows"
     if optimum.status is SolveStatus.OPTIMAL and not optimum.least_code:
         head += "\nan equally good design may have less code: time limit"
-    if optimum.admits_nothing:
-        head += "\nit cannot run: no sequence fits beside the weights, and no rule asks for one"
+    idle = optimum.cannot_run
     if optimum.status is SolveStatus.INFEASIBLE:
-        return f"{head}\n\n{why_empty(conflict)}"
+        return f"{head}\n\n{why_empty(conflict) if idle is None else nothing_runs_text(idle)}"
+    if idle is not None:
+        head += f"\nit cannot run, though it obeys every rule: {idle.reason}\n  hint: {idle.hint}"
     return f"{head}\n\n{design_text(optimum.design)}" if len(optimum.design) else head
 
 
@@ -72,7 +74,7 @@ def _sense(optimum: Optimum) -> str:
 
 def _proof(optimum: Optimum) -> str:
     if optimum.status is SolveStatus.INFEASIBLE:
-        return "no feasible design, proved"
+        return "no feasible design, proved" if optimum.cannot_run is None else "no design can run, proved"
     if optimum.bound is None:
         return f"no design found yet: {optimum.stop.value}"
     bound = _value_text(optimum, optimum.bound)

@@ -5,7 +5,6 @@ from __future__ import annotations
 import numpy as np
 
 from cosmic_opt.search.allocation import FIRST, PER_REGION, Allocation, Part, parts_of
-from cosmic_opt.search.bounding import NO_LIMIT
 from cosmic_opt.search.frontier import Frontier
 from cosmic_opt.search.memo import RegionMemo
 from cosmic_opt.search.outcome import LogLine, Outcome, Stop
@@ -74,10 +73,7 @@ def _look_into_open_regions(run: Run, frontier: Frontier, allocation: Allocation
 
 def _finish(run: Run, frontier: Frontier, regions: int, stop: Stop) -> Outcome:
     if frontier.value is None:
-        if run.limit_ticks == NO_LIMIT:
-            run.explain_no_time()
-        status = SolveStatus.INFEASIBLE if stop is Stop.PROVED else SolveStatus.UNKNOWN
-        return run.outcome(status, stop, frontier.bound, frontier)
+        return run.nothing_found(stop, frontier.bound, frontier)
     if stop is Stop.PROVED:
         run.best_design = run.instance.parameter_set.batch(frontier.least_code().reshape(1, -1))
         run.best_value = frontier.value

@@ -15,6 +15,11 @@ ANY_TIME = NO_LIMIT - 1
 """A limit that every design obeys that has a time."""
 
 
+def limits_simulated(parameter_set: ParameterSet) -> bool:
+    """Tell whether some rule is on a simulated quantity."""
+    return any(rule.simulated for rule in parameter_set.constraints)
+
+
 def step_limit(parameter_set: ParameterSet) -> int:
     """Return the longest time, in ticks, that every rule on a simulated quantity allows.
 

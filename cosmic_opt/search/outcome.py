@@ -8,8 +8,10 @@ from enum import Enum
 
 from cosmic_opt.psa.parameter_set import DesignBatch
 from cosmic_opt.search.engine_names import ANALYTICAL
+from cosmic_opt.search.limits import limits_simulated
 from cosmic_opt.search.objective import Objective
 from cosmic_opt.search.proof import Proof
+from cosmic_opt.search.runnable import CannotRun
 from cosmic_opt.search.score import Scores
 from cosmic_opt.search.study import StudyReport
 from cosmic_opt.solvers.base import SolveStatus
@@ -68,19 +70,22 @@ class Outcome:
     """What the study of the search holds, where there is one."""
     allowed_designs: int | None = None
     """How many designs obey rules on simulated quantities; None without such rules, or where not each was scored."""
+    cannot_run: CannotRun | None = None
+    """Why no design can run, where rules leave designs and none of these has a step; the status is then INFEASIBLE."""
 
     @property
     def designs(self) -> int:
         """How many designs are feasible, as far as that is known: see `before_simulated_rules`."""
-        if self.status is SolveStatus.INFEASIBLE:
+        if self.status is SolveStatus.INFEASIBLE and self.cannot_run is None:
             return 0
         return self.feasible_designs if self.allowed_designs is None else self.allowed_designs
 
     @property
     def before_simulated_rules(self) -> bool:
         """Whether there are rules on simulated quantities, and `designs` counts what breaks them too."""
-        counted = self.status is SolveStatus.INFEASIBLE or self.allowed_designs is not None
-        return not counted and any(rule.simulated for rule in self.design.parameter_set.constraints)
+        none = self.status is SolveStatus.INFEASIBLE and self.cannot_run is None
+        counted = none or self.allowed_designs is not None
+        return not counted and limits_simulated(self.design.parameter_set)
 
     @property
     def gap(self) -> float | None:

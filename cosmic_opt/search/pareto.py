@@ -24,7 +24,7 @@ from cosmic_opt.search import kernel
 from cosmic_opt.search.budget import Budget
 from cosmic_opt.search.every_front import front_of_all
 from cosmic_opt.search.frontier import Frontier
-from cosmic_opt.search.limits import step_limit
+from cosmic_opt.search.limits import limits_simulated, step_limit
 from cosmic_opt.search.objective import Objective, quantity_values
 from cosmic_opt.search.outcome import Stop
 from cosmic_opt.search.owners import STRUCTURAL
@@ -73,11 +73,6 @@ class ParetoFront:
     def before_simulated_rules(self) -> bool:
         """Whether there are rules on simulated quantities, and `designs_counted` counts what breaks them too."""
         return self.allowed_designs is None and limits_simulated(self.designs.parameter_set)
-
-
-def limits_simulated(parameter_set: ParameterSet) -> bool:
-    """Tell whether some rule is on a simulated quantity."""
-    return any(rule.simulated for rule in parameter_set.constraints)
 
 
 def pareto_front(instance: BoundInstance, *names: str, budget: Budget | None = None) -> ParetoFront:

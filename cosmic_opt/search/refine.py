@@ -40,7 +40,9 @@ def refine(run: Run) -> Outcome:
     least = hybrid(_analytical(run))
     if not len(least.design):
         outcome = run.outcome(least.status, least.stop, least.bound)
-        return replace(outcome, regions=least.regions, nodes=least.nodes, proof=least.proof)
+        return replace(
+            outcome, regions=least.regions, nodes=least.nodes, proof=least.proof, cannot_run=least.cannot_run
+        )
     run.score(least.design)
     if least.status is not SolveStatus.OPTIMAL:
         status = SolveStatus.UNKNOWN if run.best_value is None else SolveStatus.FEASIBLE

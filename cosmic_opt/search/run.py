@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 import numpy as np
 
@@ -20,7 +20,9 @@ from cosmic_opt.search.engine_names import ANALYTICAL, EVENTS
 from cosmic_opt.search.executor import Engine
 from cosmic_opt.search.feasible_space import FeasibleSpace, raw_grid
 from cosmic_opt.search.frontier import Frontier
+from cosmic_opt.search.limits import limits_simulated
 from cosmic_opt.search.outcome import Log, Outcome, Stop
+from cosmic_opt.search.runnable import DRAWN, cannot_run, nothing_runs
 from cosmic_opt.search.score import Scorer
 from cosmic_opt.search.space import Codes
 from cosmic_opt.search.study import Study
@@ -65,9 +67,20 @@ class Run:
             left -= len(batch)
             agent.tell(batch, self._score_any(batch) if native else self.score(batch))
 
-    def explain_no_time(self) -> None:
-        """Raise for what keeps every design from running, though it obeys every rule."""
-        self.scorer.score(self.space.sample(1, np.random.default_rng(self.seed)))
+    def nothing_found(self, stop: Stop, bound: int | None = None, frontier: Frontier | None = None) -> Outcome:
+        """Return the answer without a design: none runs and keeps the limits, where that is proved.
+
+        Raises:
+            LimitError: a design could run, for longer than the simulator's clock can hold.
+        """
+        if stop is not Stop.PROVED:
+            return self.outcome(SolveStatus.UNKNOWN, stop, bound, frontier)
+        outcome = self.outcome(SolveStatus.INFEASIBLE, stop, bound, frontier)
+        feasible = self.space.feasible
+        if not limits_simulated(self.instance.parameter_set):
+            return replace(outcome, cannot_run=nothing_runs(self.instance, feasible, self.seed))
+        found = cannot_run(self.instance, feasible, seed=self.seed, every=DRAWN)
+        return replace(outcome, cannot_run=found if found is not None and found.every else None)
 
     def evaluations_left(self) -> int:
         """Return how many evaluations the budget still holds."""

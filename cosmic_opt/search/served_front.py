@@ -15,9 +15,10 @@ from cosmic_opt.ir.lower import lower
 from cosmic_opt.psa.quantity import Quantity, SimulatedQuantity
 from cosmic_opt.search.budget import Budget
 from cosmic_opt.search.every_front import IntArray, front_of_all
+from cosmic_opt.search.limits import limits_simulated
 from cosmic_opt.search.objective import Objective, objective_of, quantity_values
 from cosmic_opt.search.outcome import Stop
-from cosmic_opt.search.pareto import ParetoFront, limits_simulated
+from cosmic_opt.search.pareto import ParetoFront
 from cosmic_opt.search.score import kernel_columns
 from cosmic_opt.search.space import Codes
 from cosmic_opt.search.tasks import worker_of

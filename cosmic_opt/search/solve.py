@@ -11,12 +11,12 @@ from cosmic_opt.errors import SpecError
 from cosmic_opt.feasibility.feasible_set import feasible_set
 from cosmic_opt.ir.lower import lower
 from cosmic_opt.psa.domain import Value
-from cosmic_opt.search.bounding import NO_LIMIT
 from cosmic_opt.search.budget import Budget
 from cosmic_opt.search.every import proof_of, score_every
 from cosmic_opt.search.executor import EngineOf, threads
 from cosmic_opt.search.feasible_space import FeasibleSpace
 from cosmic_opt.search.hybrid import hybrid
+from cosmic_opt.search.limits import limits_simulated
 from cosmic_opt.search.memo import RegionMemo
 from cosmic_opt.search.outcome import Log, LogLine, Outcome, Stop, silent
 from cosmic_opt.search.proof import Block
@@ -117,11 +117,11 @@ def _every(run: Run) -> Outcome:
     if sum(block.designs for block in blocks) < feasible.size:
         status = SolveStatus.UNKNOWN if run.best_value is None else SolveStatus.FEASIBLE
         return run.outcome(status, Stop.TIME if run.budget.out_of_time() else Stop.EVALUATIONS)
-    if run.best_value is None and run.limit_ticks == NO_LIMIT:
-        run.explain_no_time()
-    status = SolveStatus.INFEASIBLE if run.best_value is None else SolveStatus.OPTIMAL
-    limited = any(rule.simulated for rule in run.instance.parameter_set.constraints)
-    outcome = run.outcome(status, Stop.PROVED, run.best_value)
+    if run.best_value is None:
+        outcome = run.nothing_found(Stop.PROVED)
+    else:
+        outcome = run.outcome(SolveStatus.OPTIMAL, Stop.PROVED, run.best_value)
+    limited = limits_simulated(run.instance.parameter_set)
     return replace(outcome, proof=proof_of(blocks), allowed_designs=allowed if limited else None)
 
 
@@ -129,8 +129,6 @@ def _agent_alone(run: Run, agent: str, *, native: bool) -> Outcome:
     if run.budget.evaluations is None and run.budget.seconds is None:
         raise SpecError("an agent alone never stops by itself", hint="give --evaluations 10000 or --time-limit 60")
     run.use_agent(agent, run.evaluations_left(), native=native)
-    if run.best_value is None and run.limit_ticks == NO_LIMIT and not native:
-        run.explain_no_time()
     status = SolveStatus.UNKNOWN if run.best_value is None else SolveStatus.FEASIBLE
     stop = Stop.TIME if run.budget.out_of_time() else Stop.EVALUATIONS
     return run.outcome(status, stop)

@@ -8,11 +8,10 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from cosmic_opt.errors import InfeasibleError, LimitError, SpecError, Where
+from cosmic_opt.errors import SpecError, Where
 from cosmic_opt.psa.quantity import Values
 from cosmic_opt.simulation.analytical.inputs import DEFAULTS, IN_NETWORK, InputColumns, bind_columns, input_names
 from cosmic_opt.simulation.analytical.layout import (
-    CATEGORIES,
     HIDDEN,
     NO_TIME,
     TERMS,
@@ -25,6 +24,7 @@ from cosmic_opt.simulation.analytical.layout import (
     Whole,
 )
 from cosmic_opt.simulation.analytical.metrics import Metrics, measure
+from cosmic_opt.simulation.analytical.refusal import refusal
 from cosmic_opt.simulation.analytical.tables import (
     FloatArray,
     IntArray,
@@ -271,29 +271,5 @@ class AnalyticalSimulator:
         row = int(bad[0])
         names = input_names(self.dimensions, explicit=self._columns.explicit)
         design = dict(zip(names, (int(value) for value in inputs[row]), strict=False))
-        where = Where(key=f"design {start + row}")
-        shape = [design[f"npus_per_dim[{dim}]"] for dim in range(self.dimensions)]
-        if statuses[row] == Status.WORLD_SIZE:
-            degrees = {name: design[name] for name in ("dp", "tp", "pp", "sp")}
-            raise InfeasibleError(
-                f"degrees {degrees} do not fill a network of {shape} NPUs",
-                where=where,
-                hint="dp * tp * pp * sp must equal the product of npus_per_dim",
-            )
-        if statuses[row] == Status.PLACEMENT:
-            extents = {name: design[name] for name in names if name.startswith("extent")}
-            raise InfeasibleError(
-                f"extents {extents} do not place the degrees on a network of {shape} NPUs",
-                where=where,
-                hint="a group's extents multiply to its degree, a dimension's to its NPUs",
-            )
-        if statuses[row] == Status.ALGORITHM:
-            algorithms = [CATEGORIES["algorithm"][design[f"algorithm[{dim}]"]] for dim in range(self.dimensions)]
-            raise InfeasibleError(
-                f"an algorithm of {algorithms} does not exist for a group's extent in {shape}",
-                where=where,
-                hint="halving_doubling and double_binary_tree need a power of two everywhere, in_network a switch",
-            )
-        if statuses[row] == Status.TOO_LONG:
-            raise LimitError("the step takes longer than 46 days", where=where, hint="check bandwidths and peak")
-        raise SpecError("a value is outside the domains of the simulator", where=where, hint=f"the design: {design}")
+        where = Where(key=f"design {start + row}") if start + len(inputs) > 1 else None
+        raise refusal(int(statuses[row]), design, self.dimensions, where)

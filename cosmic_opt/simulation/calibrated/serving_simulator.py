@@ -111,9 +111,11 @@ class ServingSimulator:
 
     def _refuse(self, runs: NDArray[np.bool_], ticks: IntArray) -> None:
         if not runs.all():
-            where = Where(key=f"design {int(np.argmin(runs))}")
+            where = Where(key=f"design {int(np.argmin(runs))}") if runs.size > 1 else None
             raise InfeasibleError(
-                "no sequence fits beside the weights", where=where, hint="more NPUs a replica, or narrower weights"
+                "no sequence fits beside the weights",
+                where=where,
+                hint="more NPUs a replica, or narrower weights; the rule that a full batch's cache fits keeps this out",
             )
         if np.any(ticks == NO_TIME):
             where = Where(key=f"design {int(np.argmax(ticks))}")

@@ -107,28 +107,30 @@ def test_a_front_that_no_design_reaches_is_proved_empty() -> None:
     idle = ("llama3-405b/h200-8-serving", "--without", "fits", "--fix", "tp=1", "--fix", "pp=1", "--quiet")
     held = run("pareto", *idle)  # no replica of one NPU holds the weights
     assert held.code == 3
-    assert "no feasible design, proved" in held.out
-    assert "no rule excludes it: a domain is empty, or no design can run" in held.out
+    assert "no design can run, proved" in held.out
+    assert "designs that obey the rules can run: no sequence fits beside the weights" in held.out
 
 
 def test_a_design_that_admits_no_sequence_is_never_the_answer() -> None:
     loose = ("llama3-405b/h200-8-serving", "--without", "fits", "--quiet", "--json")
     keys = run("solve", *loose, "--top", "10000").keys
     assert keys["feasible_designs"] == 7_168
+    assert (keys["cannot_run"]["designs"], keys["cannot_run"]["looked_at"]) == (3_584, 7_168)
     assert len(keys["top"]) == 3_584  # the other half has no time and no rate
     best = run("solve", "llama3-405b/h200-8-serving", "--quiet", "--json").keys
     assert keys["objective"] == best["objective"]
     refused = run("solve", "llama3-405b/h200-8-serving", "--without", "fits", "--fix", "tp=1", "--fix", "pp=1")
     assert refused.code == 3
-    assert "no sequence fits beside the weights" in refused.err
+    assert "no sequence fits beside the weights" in refused.out
 
 
 def test_an_optimum_that_admits_no_sequence_says_so() -> None:
     least = ("optimise", "llama3-405b/h200-8-serving", "--minimise", "dp * tp * pp")
     over = run(*least, "--without", "fits", "--json").keys
-    assert (over["objective"]["value"], over["admits_nothing"]) == (1, True)
-    assert "it cannot run: no sequence fits beside the weights" in run(*least, "--without", "fits").out
-    assert run(*least, "--json").keys["admits_nothing"] is False
+    assert over["objective"]["value"] == 1
+    assert over["cannot_run"]["reason"] == "no sequence fits beside the weights"
+    assert "it cannot run, though it obeys every rule: no sequence fits" in run(*least, "--without", "fits").out
+    assert run(*least, "--json").keys["cannot_run"] is None
     assert "cannot run" not in run(*least).out
 
 

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from cosmic_opt.api import Problem
-from cosmic_opt.errors import InfeasibleError, LimitError, SpecError
+from cosmic_opt.errors import LimitError, SpecError
 from cosmic_opt.search.budget import Budget
 from cosmic_opt.search.outcome import LogLine, Stop
 from cosmic_opt.solvers.base import SolveStatus
@@ -130,8 +130,12 @@ def test_an_unknown_agent_is_refused_with_the_nearest_name() -> None:
 
 def test_a_step_beyond_the_clock_is_a_limit_not_a_number() -> None:
     slow = SYSTEM1.set(peak="1 MFLOPS")
+    assert slow.solve(budget=Budget(evaluations=10), agent="random").status is SolveStatus.UNKNOWN
+    found = slow.cannot_run()
+    assert found is not None
+    assert (found.every, found.too_long) == (True, True)
     with pytest.raises(LimitError, match="longer than"):
-        slow.solve(budget=Budget(evaluations=10), agent="random")
+        slow.solve()
 
 
 def test_a_start_design_changes_the_effort_but_not_the_answer() -> None:
@@ -178,10 +182,14 @@ def test_designs_that_cannot_run_are_passed_over_not_fatal(tmp_path: Path) -> No
     algorithms = {outcome.design.values(f"algorithm[{d}]")[0] for d in (0, 2)}
     assert not algorithms & {"halving_doubling", "double_binary_tree"}
     only = problem.fix(algorithm="halving_doubling")
-    with pytest.raises(InfeasibleError, match="does not exist"):
-        only.solve()
+    nothing = only.solve()
+    assert (nothing.status, nothing.designs) == (SolveStatus.INFEASIBLE, only.count().value)
+    assert nothing.cannot_run is not None
+    assert "needs groups of a power of two" in nothing.cannot_run.reason
 
 
-def test_a_world_that_does_not_fill_the_network_is_an_error_that_says_so() -> None:
-    with pytest.raises(InfeasibleError, match="do not fill"):
-        SYSTEM1.without("world_size", "fits").fix(dp=1, tp=1, sp=1, pp=1).solve()
+def test_a_world_that_does_not_fill_the_network_is_an_answer_that_says_so() -> None:
+    outcome = SYSTEM1.without("world_size", "fits").fix(dp=1, tp=1, sp=1, pp=1).solve()
+    assert outcome.status is SolveStatus.INFEASIBLE
+    assert outcome.cannot_run is not None
+    assert "do not fill" in outcome.cannot_run.reason
