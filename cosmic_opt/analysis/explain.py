@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field, fields, replace
 from fractions import Fraction
 from typing import TYPE_CHECKING
 
 import numpy as np
 
+from cosmic_opt.analysis.enforced import enforced
 from cosmic_opt.analysis.hidden_data import HiddenDatum, hidden_data, least_change, reads_through_quantities
 from cosmic_opt.analysis.nearest import Neighbour, nearest_designs
 from cosmic_opt.analysis.relaxation import Drop, Relaxation, Renumber, cheapest_relaxations
@@ -106,8 +107,8 @@ def explain(
     parameter_set = instance.parameter_set
     conflicts = tuple(minimal_conflicts(parameter_set, limit))
     if conflicts:
-        found = _cheapest(spec, edits, parameter_set, costs, limit)
-        repairs = tuple(checked(spec, edits, parameter_set, relaxation) for relaxation in found)
+        found = _cheapest(spec, edits, instance, costs, limit)
+        repairs = tuple(_that_run(spec, edits, parameter_set, found, seed))
         return Explanation(instance, False, 0, conflicts, repairs)
     size = count_or_none(parameter_set)
     if not any(rule.simulated for rule in parameter_set.constraints):
@@ -169,8 +170,12 @@ def count_or_none(parameter_set: ParameterSet) -> int | None:
         return None
 
 
-def relaxable_of(spec: InstanceSpec, edits: Edits, own: ParameterSet) -> Relaxable:
-    """Return what may be changed in a problem: its rules, numbers of them, and the domains of what it fixes."""
+def relaxable_of(spec: InstanceSpec, edits: Edits, instance: BoundInstance) -> Relaxable:
+    """Return what may be changed in a problem: its rules, numbers of them, and the domains of what it fixes.
+
+    What the simulator enforces stands: a rule that says no more than that is never dropped.
+    """
+    own = instance.parameter_set
     units = {
         name: SYSTEM[name].unit
         for name in READ_BY_RULES_ONLY
@@ -178,15 +183,23 @@ def relaxable_of(spec: InstanceSpec, edits: Edits, own: ParameterSet) -> Relaxab
     }
     adjustable = adjustable_data(own.constraints, own.data, units)
     data = {name: (unit, SYSTEM[name].low, SYSTEM[name].high) for name, unit in adjustable.items()}
-    return Relaxable(own, _widest(spec, edits, own), data, implied_rules(spec, edits, own.constraints))
+    asked, wide = enforced(instance, own), _widest(spec, edits, own)
+    return Relaxable(
+        replace(own, constraints=(*own.constraints, *asked)),
+        replace(wide, constraints=(*wide.constraints, *enforced(instance, wide))),
+        data,
+        implied_rules(spec, edits, own.constraints),
+        frozenset(rule.name for rule in asked),
+    )
 
 
-def _cheapest(spec: InstanceSpec, edits: Edits, own: ParameterSet, costs: Costs, limit: int) -> list[Relaxation]:
+def _cheapest(spec: InstanceSpec, edits: Edits, instance: BoundInstance, costs: Costs, limit: int) -> list[Relaxation]:
     """Return the cheapest relaxations, with those that change nothing but a number that rules read hidden.
 
     Such a number together with other changes is not searched. Where that might cost less, nothing is proved.
     """
-    relaxable = relaxable_of(spec, edits, own)
+    own = instance.parameter_set
+    relaxable = relaxable_of(spec, edits, instance)
     found = cheapest_relaxations(relaxable, costs, limit, time_limit_s=TIME_LIMIT_S)
     names = [n for n in READ_BY_RULES_ONLY if n not in relaxable.data and not _sizes_a_domain(spec.model, n)]
     hidden = hidden_data(own, names)
@@ -231,7 +244,7 @@ def _least_mixed(
         assert isinstance(change, Renumber), change
         value = change.new - (1 if change.new > datum.value else -1)
     nearly = datum.at(edits, value)
-    relaxable = relaxable_of(spec, nearly, bind(spec, nearly).parameter_set)
+    relaxable = relaxable_of(spec, nearly, bind(spec, nearly))
     found = cheapest_relaxations(relaxable, costs, 1, time_limit_s=limits.remaining_s())
     return found[0].cost if found and found[0].proved else None
 
@@ -249,6 +262,28 @@ def _widest(spec: InstanceSpec, edits: Edits, own: ParameterSet) -> ParameterSet
         return bind(spec, replace(edits, fix=(), free=tuple(sorted(present)))).parameter_set
     except (SpecError, LimitError):
         return own
+
+
+def _that_run(
+    spec: InstanceSpec, edits: Edits, own: ParameterSet, found: list[Relaxation], seed: int
+) -> Iterator[Repair]:
+    """Yield the relaxations, checked, that leave designs which run; after one that does not, none is proved.
+
+    For what contains the changes of one that leaves none was not looked at, and may cost less than the next.
+    """
+    from cosmic_opt.search.runnable import cannot_run  # numba takes a second to load
+
+    left_out = False
+    for relaxation in found:
+        repair = checked(spec, edits, own, replace(relaxation, proved=relaxation.proved and not left_out))
+        instance = bind(spec, repair.edits)
+        idle = None
+        if repair.feasible_designs is not None:
+            idle = cannot_run(instance, feasible_set(lower(instance.parameter_set)), seed=seed)
+        if idle is not None and idle.every:
+            left_out = True
+        else:
+            yield repair
 
 
 def checked(spec: InstanceSpec, edits: Edits, own: ParameterSet, relaxation: Relaxation) -> Repair:

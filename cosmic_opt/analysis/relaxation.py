@@ -174,18 +174,21 @@ class _Search:
             if not self._known(relaxation.changed):
                 yield replace(relaxation, proved=False)
         if not self.found:
-            yield self._some_drops()
+            yield from self._some_drops()
 
-    def _some_drops(self) -> Relaxation:
-        """Return rules without which there is a design, though not without fewer of them: keep all that can be kept."""
+    def _some_drops(self) -> Iterator[Relaxation]:
+        """Yield rules without which there is a design, though not without fewer of them: keep all that can be kept.
+
+        There are none where what is enforced alone leaves no design.
+        """
         dropped = list(self.relaxable.rules)
         for rule in self.relaxable.rules:
             rest = tuple(other for other in dropped if other is not rule)
             if _drops_alone(self._node(rest), Fraction(0)) is not None:
                 dropped = list(rest)
         found = _drops_alone(self._node(tuple(dropped)), self.costs.drop * len(dropped))
-        assert found is not None, "without any rule every design is feasible"
-        return replace(found, proved=False)
+        if found is not None:
+            yield replace(found, proved=False)
 
     def _opens(self, level: int, least: Fraction | None) -> bool:
         """Tell whether it is the turn of the sets of `level` dropped rules; `least` is the best bound of the others."""

@@ -38,23 +38,24 @@ class Relaxable:
 
     `wide` is `own`, the problem itself, over the model's whole domains: same columns, same rules in the same order.
     `data` are numbers that may change, with unit and range [low, high]. A rule of `implied` goes by itself once all
-    the rules that it is mapped to are dropped.
+    the rules that it is mapped to are dropped. Rules called `enforced` stand whatever is changed.
     """
 
     own: ParameterSet
     wide: ParameterSet
     data: Mapping[str, tuple[Unit, int, int]] = field(default_factory=dict)
     implied: Mapping[str, frozenset[str]] = field(default_factory=dict)
+    enforced: frozenset[str] = frozenset()
 
     @property
     def rules(self) -> tuple[Constraint, ...]:
         """The rules that can be relaxed: those a solver can read."""
-        return tuple(rule for rule in self.wide.constraints if not rule.simulated)
+        return tuple(r for r in self.wide.constraints if not r.simulated and r.name not in self.enforced)
 
     def without(self, dropped: Collection[str]) -> Relaxable:
         """Return the problem without the named rules, those they imply and those on simulated quantities."""
         gone = {*dropped, *(name for name, hosts in self.implied.items() if hosts and hosts <= set(dropped))}
-        kept = [rule.name for rule in self.rules if rule.name not in gone]
+        kept = {*self.enforced, *(rule.name for rule in self.rules if rule.name not in gone)}
         own, wide = (
             replace(part, constraints=tuple(rule for rule in part.constraints if rule.name in kept))
             for part in (self.own, self.wide)
@@ -116,9 +117,9 @@ def relax(relaxable: Relaxable, costs: Costs, *, worth: bool) -> RelaxedProblem:
     """
     wide = relaxable.wide
     units = {name: unit for name, (unit, _, _) in relaxable.data.items()}
-    atoms = {rule.name: changeable_atoms(rule, wide.data, units) for rule in wide.constraints}
+    atoms = {rule.name: changeable_atoms(rule, wide.data, units) for rule in relaxable.rules}
     slacks = _slacks(atoms, relaxable, costs, worth=worth)
-    rules = [part for rule in wide.constraints for part in _relaxed_rule(rule, atoms[rule.name], slacks)]
+    rules = [part for rule in wide.constraints for part in _relaxed_rule(rule, atoms.get(rule.name, ()), slacks)]
     rules += [part for slack in slacks.values() for part in _limits(slack)]
     extra = [column for slack in slacks.values() for column in (slack.changed, *slack.up, *slack.down)]
     parameter_set = ParameterSet((*wide.columns, *extra), tuple(rules), wide.data)

@@ -146,6 +146,8 @@ def explanation_text(title: str, explanation: Explanation, why_not: WhyNot | Non
         parts.append(_conflicts_text(explanation.conflicts))
     if explanation.repairs:
         parts.append(_repairs_text(explanation))
+    elif explanation.conflicts:
+        parts.append("no change was found that leaves a design which can run")
     if why_not is not None:
         parts += _why_not_text(why_not)
     elif explanation.feasible:

@@ -80,8 +80,10 @@ def runs(simulator: Simulator, batch: DesignBatch) -> NDArray[np.bool_]:
     """Return which designs have a step (a served model: its metric has a time), whatever its limits say."""
     columns = kernel_columns(batch)
     if isinstance(simulator, ServingSimulator):
-        return np.asarray(simulator.ticks_of(columns, simulator.metric) != NO_TIME)
-    return np.asarray(simulator.evaluate(columns, strict=False).step_ticks != NO_TIME)
+        ticks = simulator.ticks_of(columns, simulator.metric)
+    else:
+        ticks = simulator.evaluate(columns, strict=False).step_ticks
+    return np.broadcast_to(ticks != NO_TIME, (len(batch),))  # one time stands for all where no column matters
 
 
 def refused(simulator: Simulator, without: DesignBatch, looked_at: int, *, exact: bool) -> CannotRun:

@@ -14,7 +14,7 @@ from cosmic_opt.errors import LimitError
 from cosmic_opt.psa.quantity import IntArray, Quantity, QuantityTerm, Values
 from cosmic_opt.units import Unit
 from cosmic_opt.workloads.engine import Engine, NumberFormat
-from cosmic_opt.workloads.kv_cache import held_tokens, holdings, sequence_tokens
+from cosmic_opt.workloads.kv_cache import held_tokens, holdings, sequence_tokens, whole_sequences
 from cosmic_opt.workloads.language_model import LanguageModel
 from cosmic_opt.workloads.requests import Requests
 from cosmic_opt.workloads.serving_designs import FloatArray, ServingDesigns
@@ -122,6 +122,22 @@ def serving_quantities(
     terms = tuple(term for pool in pools for term in found[knob_name(pool, "npus_used")].terms)
     found["npus_used"] = Quantity("npus_used", Unit.NONE, terms, "NPUs of all replicas")
     return found
+
+
+def holds_a_sequence(served: ServedModel, data: Mapping[str, int | str], columns: Collection[str]) -> QuantityTerm:
+    """Return 1 where a replica that writes answers admits a sequence beside its weights, else 0.
+
+    Whatever the rules say, nothing runs without. Of two pools, the one that decodes decides.
+    """
+    pool = pools_of({*columns, *data})[-1]
+    knobs = [knob_name(pool, knob) for knob in ("tp", "pp", "ep")]
+    fixed: dict[str, Values] = {name: np.array([int(data.get(name, 1))]) for name in knobs if name not in columns}
+
+    def evaluate(values: Mapping[str, Values]) -> IntArray:
+        designs = designs_of_pool({**fixed, **values}, pool)
+        return np.asarray(whole_sequences(served, designs, held_tokens(served, served.requests)) >= 1, dtype=np.int64)
+
+    return QuantityTerm(tuple(name for name in knobs if name in columns), evaluate)
 
 
 def _pool_quantities(

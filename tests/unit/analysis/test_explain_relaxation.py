@@ -52,7 +52,7 @@ def test_without_time_some_drops_are_still_named_and_not_called_proved() -> None
     problem = Problem.load("cosmic/gpt3-175b-system2").require(
         "tp in {1}", "tp in {2}", "topology[0] == switch", "sp in {4}", "sp in {8}"
     )
-    relaxable = relaxable_of(problem.spec, problem.edits, problem.parameter_set)
+    relaxable = relaxable_of(problem.spec, problem.edits, problem.instance)
     (relaxation,) = cheapest_relaxations(relaxable, Costs(), 5, time_limit_s=0)
     assert not relaxation.proved
     dropped = [change.rule.name for change in relaxation.changes if isinstance(change, Drop)]

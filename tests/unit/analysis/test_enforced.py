@@ -1,0 +1,100 @@
+"""What simulators ask of every design is never relaxed away: each repair leaves designs that run."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from cosmic_opt.analysis.enforced import enforced
+from cosmic_opt.analysis.relaxation import Drop
+from cosmic_opt.api import Problem
+from cosmic_opt.errors import InfeasibleError
+from cosmic_opt.psa.evaluate import holds
+from tests.unit.cli.running import run
+from tests.unit.search.six import written
+
+SYSTEM1 = Problem.load("cosmic/gpt3-175b-system1")
+SERVED = Problem.load("llama3-405b/h200-8-serving")
+
+
+def dropped(problem: Problem) -> set[str]:
+    """Return the rules that some repair drops."""
+    changes = [change for repair in problem.explain().repairs for change in repair.relaxation.changes]
+    return {change.rule.name for change in changes if isinstance(change, Drop)}
+
+
+def asked_of(problem: Problem) -> dict[str, np.ndarray]:
+    """Return which designs of a small grid obey each thing that is asked."""
+    parameter_set = problem.parameter_set
+    sizes = [len(column.values) for column in parameter_set.columns]
+    grid = parameter_set.batch(np.indices(sizes).reshape(len(sizes), -1).T)
+    return {rule.name: holds(rule, grid) for rule in enforced(problem.instance, parameter_set)}
+
+
+def test_the_analytical_simulator_asks_for_degrees_that_fill_the_network(tmp_path: Path) -> None:
+    """48 NPUs have 10 divisors; 45 of the 1,000 triples of them multiply to 48."""
+    six = Problem.load(written(tmp_path)).fix(algorithm="ring", bandwidth="50 GB/s")
+    (world,) = asked_of(six).values()
+    assert (len(world), int(world.sum())) == (1000, 45)
+
+
+def test_it_runs_exactly_the_designs_that_obey_what_is_asked(tmp_path: Path) -> None:
+    six = Problem.load(written(tmp_path)).fix(algorithm="ring", bandwidth="50 GB/s").without("world_size")
+    found = six.cannot_run()
+    assert found is not None
+    assert (found.designs, found.looked_at) == (955, 1000)
+
+
+def test_extents_must_place_the_degrees() -> None:
+    placed = Problem.load("cosmic/placement-gpt3-175b-system2").scope("full_stack")
+    names = {rule.name for rule in enforced(placed.instance, placed.parameter_set)}
+    assert names == {
+        "the simulator's world size",
+        *(f"the simulator's placement of {group}" for group in ("tp", "sp", "dp", "pp")),
+        *(f"the simulator's filling of dimension {dim}" for dim in range(4)),
+    }
+
+
+def test_a_served_model_must_hold_a_sequence_and_the_calibrated_step_asks_nothing() -> None:
+    loose = SERVED.without("fits", "npus_given", "engine_limit", "busy_groups").fix(dp=1, batch=1)
+    (held,) = asked_of(loose).values()
+    assert 0 < int(held.sum()) < len(held)
+    training = Problem.load("llama3-70b/h100-64")
+    assert enforced(training.instance, training.parameter_set) == ()
+
+
+def test_no_repair_drops_a_rule_that_the_simulator_enforces() -> None:
+    tight = SYSTEM1.set(memory_capacity="1 GB")
+    assert dropped(tight) == {"fits"}
+    for repair in tight.explain().repairs:
+        assert Problem(tight.spec, repair.edits).cannot_run() is None
+
+
+def test_a_shape_of_other_npus_is_not_repaired_by_dropping_one_of_two_rules() -> None:
+    """3 x 4 x 4 x 4 NPUs are 192, and degrees for 1,024 cannot fill them: another shape has to be allowed."""
+    small = SYSTEM1.fix({f"npus_per_dim[{dim}]": 4 for dim in range(3)}).fix({"npus_per_dim[3]": 4})
+    repairs = small.explain().repairs
+    assert repairs
+    assert not dropped(small) & {"world_size", "shape"}
+
+
+def test_a_served_model_without_room_is_not_repaired_by_dropping_that_it_fits() -> None:
+    narrow = SERVED.fix(tp=1, pp=1)
+    assert dropped(narrow) == set()
+    assert narrow.explain().repairs
+    loose = narrow.without("fits")
+    with pytest.raises(InfeasibleError, match="no sequence fits"):
+        loose.simulate(loose.sample(1))
+
+
+def test_a_repair_after_which_nothing_runs_for_another_reason_is_left_out(tmp_path: Path) -> None:
+    """Dropping the required rule leaves designs, all of them with an algorithm that a dimension of 6 has not."""
+    path = written(tmp_path)
+    asked = (path, "--fix", "pp=1", "--fix", "algorithm=halving_doubling", "--require", "dp == 5")
+    done = run("explain", *asked, "--json")
+    assert (done.keys["feasible"], done.keys["relaxations"]) == (False, [])
+    assert "no change was found that leaves a design which can run" in run("explain", *asked).out
+    ring = run("explain", path, "--fix", "pp=1", "--fix", "algorithm=ring", "--require", "dp == 5", "--json")
+    assert [each["proved"] for each in ring.keys["relaxations"]] == [True, True]
