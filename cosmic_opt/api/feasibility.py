@@ -10,8 +10,10 @@ from typing import TYPE_CHECKING
 import numpy as np
 from numpy.typing import NDArray
 
+from cosmic_opt.api.arguments import of_kind, whole
 from cosmic_opt.api.changes import Changes
 from cosmic_opt.catalog.bind import BoundInstance, bind
+from cosmic_opt.errors import SpecError
 from cosmic_opt.feasibility.bounds import DiagramLimitError
 from cosmic_opt.feasibility.count import DIAGRAM, CountResult, count, count_without_diagram
 from cosmic_opt.feasibility.feasible_set import FeasibleSet, feasible_set
@@ -97,7 +99,7 @@ class Feasibility(Changes):
         """
         from cosmic_opt.search.runnable import cannot_run  # numba takes a second to load
 
-        return cannot_run(self.instance, self.feasible, seed=seed)
+        return cannot_run(self.instance, self.feasible, seed=whole(seed, "seed"))
 
     def dead_knobs(self, budget: Budget | None = None) -> DeadKnobs:
         """Return which free knobs cannot change the objective here (proved), which can (shown), which are undecided.
@@ -141,15 +143,19 @@ class Feasibility(Changes):
 
         Rules on simulated quantities are checked by simulating; ranks count the designs before that.
         """
-        yield from self._filtered(self.parameter_set.batch(codes) for codes in self.feasible.chunks(start))
+        first = whole(start, "start")
+        yield from self._filtered(self.parameter_set.batch(codes) for codes in self.feasible.chunks(first))
 
     def sample(self, number: int, *, seed: int = 0, distinct: bool = False) -> DesignBatch:
         """Return `number` uniform feasible designs: independent ones, or (`distinct`) no design twice.
 
         There are fewer only if no more were found: rules on simulated quantities are checked by simulating, which
         stops short after 10,000 rejections in a row.
+
+        Raises:
+            SpecError: the number or the seed is no whole number from 0 on.
         """
-        rng = np.random.default_rng(seed)
+        number, rng = whole(number, "number"), np.random.default_rng(whole(seed, "seed"))
         if not any(rule.simulated for rule in self.parameter_set.constraints):
             draw = self.feasible.sample_distinct if distinct else self.feasible.sample
             return self.parameter_set.batch(draw(number, rng))
@@ -197,7 +203,9 @@ class Feasibility(Changes):
         """
         from cosmic_opt.analysis.optimise import optimise
 
-        ask = partial(optimise, self.spec, self.edits, expression, maximise=maximise, start=start, seed=seed)
+        of_kind(expression, str, "expression", 'write text: "network_cost"')
+        ask = partial(optimise, self.spec, self.edits, expression, maximise=maximise, start=start)
+        ask = partial(ask, seed=whole(seed, "seed"))
         return ask(solver=solver, time_limit_s=time_limit_s)
 
     # --- why not ----------------------------------------------------------------------------------------------
@@ -214,6 +222,7 @@ class Feasibility(Changes):
         from cosmic_opt.analysis.explain import explain
         from cosmic_opt.analysis.relaxed_problem import Costs
 
+        limit, seed = whole(limit, "limit", 1), whole(seed, "seed")
         return explain(self.spec, self.edits, limit=limit, costs=costs or Costs(), seed=seed)
 
     def why_not(self, values: Mapping[str, Value], *, limit: int = 5) -> WhyNot:
@@ -224,4 +233,6 @@ class Feasibility(Changes):
         """
         from cosmic_opt.analysis.explain import why_not
 
+        if not isinstance(values, Mapping):
+            raise SpecError("no design is given", hint="give a value per column: next(batch.points())")
         return why_not(self.instance, values, limit)

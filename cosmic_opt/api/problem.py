@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 import cosmic_opt.interop  # noqa: F401 - enters the readers of workloads
+from cosmic_opt.api.arguments import of_kind, whole
 from cosmic_opt.api.feasibility import Feasibility
 from cosmic_opt.catalog.bind import BoundInstance
 from cosmic_opt.catalog.instance_file import load_instance
@@ -60,10 +61,11 @@ class Problem(Feasibility):
         """Return the rules that a design breaks (those on simulated quantities aside).
 
         Raises:
-            SpecError: there are none or several designs.
+            SpecError: no batch of designs, or none or several of them.
         """
         from cosmic_opt.search.simulate import violations
 
+        of_kind(design, DesignBatch, "design", "make one: problem.parameter_set.design({column: value, ...})")
         if len(design) != 1:
             raise SpecError(
                 f"{len(design)} designs, expected one",
@@ -76,7 +78,7 @@ class Problem(Feasibility):
         """Return the full score of one design.
 
         Raises:
-            SpecError: there are none or several designs.
+            SpecError: no batch of designs, or none or several of them.
             InfeasibleError: it breaks a rule; the error names each.
             LimitError: its step takes longer than 46 days.
         """
@@ -122,6 +124,7 @@ class Problem(Feasibility):
         from cosmic_opt.search.study import open_study
         from cosmic_opt.search.study_identity import identity_of
 
+        seed = whole(seed, "seed")
         search = partial(solve, self.instance, seed=seed, budget=budget, agent=agent, native=native, start=start)
         search = partial(search, by_events=by_events)
         search = partial(search, engine=engine, log=log if log is not None else lambda line: None)
@@ -151,7 +154,9 @@ class Problem(Feasibility):
             SpecError: an agent alone found the answer.
         """
         from cosmic_opt.search.certificate import certificate_of
+        from cosmic_opt.search.outcome import Outcome
 
+        of_kind(outcome, Outcome, "answer of a search", "give what problem.solve() returns")
         return certificate_of(self.source, self.spec, self.instance, outcome)
 
     def near(self, outcome: Outcome) -> NearOptima:
@@ -160,9 +165,12 @@ class Problem(Feasibility):
         Raises:
             InfeasibleError: there is no design.
             LimitError: the optimum is not proved.
+            SpecError: no answer of a search.
         """
         from cosmic_opt.search.near import NearOptima
+        from cosmic_opt.search.outcome import Outcome
 
+        of_kind(outcome, Outcome, "answer of a search", "give what problem.solve() returns")
         return NearOptima(self.instance, outcome)
 
     # --- what if ----------------------------------------------------------------------------------------------
@@ -171,10 +179,14 @@ class Problem(Feasibility):
         """Solve this problem and a changed one, and compare metric by metric, term by term, knob by knob.
 
         `problem.what_if(problem.set(memory_capacity="80 GB"))`
+
+        Raises:
+            SpecError: no problem to compare with.
         """
         from cosmic_opt.analysis.what_if import what_if
 
-        return what_if(self.instance, changed.instance, seed=seed, budget=budget)
+        of_kind(changed, Problem, "problem", 'change this one: problem.set(memory_capacity="80 GB")')
+        return what_if(self.instance, changed.instance, seed=whole(seed, "seed"), budget=budget)
 
     def pareto(self, *quantities: str, budget: Budget | None = None) -> ParetoFront:
         """Return the exact front of `step_time` against one or two structural quantities.
@@ -187,6 +199,8 @@ class Problem(Feasibility):
             SpecError: an unknown or a simulated quantity, or two that both depend on the network's options.
             LimitError: too many structural combinations, or too many points.
         """
+        for name in quantities:
+            of_kind(name, str, "quantity", 'write its name: "network_cost"')
         from cosmic_opt.search.pareto import pareto_front
         from cosmic_opt.search.served_front import served_front
 
@@ -204,14 +218,14 @@ class Problem(Feasibility):
         """
         from cosmic_opt.analysis.sweep import Sweep, parse_range
 
-        swept = parse_range(over)
+        swept = parse_range(of_kind(over, str, "range", 'write text: "tp=1,2,4"'))
         is_parameter = family_of(swept.name) in self.spec.model.parameters
 
         def bind_at(value: str) -> BoundInstance:
             changed = self.fix({swept.name: value}) if is_parameter else self.set(**{swept.name: value})
             return changed.instance
 
-        return Sweep(bind_at, swept, seed)
+        return Sweep(bind_at, swept, whole(seed, "seed"))
 
     def breakpoints(self, sweep: Sweep, points: Sequence[Point], *, solves: int = 16) -> list[Breakpoint]:
         """Return where between the points of a sweep the best design changes.
