@@ -50,7 +50,10 @@ class NetworkFile:
 
 @dataclass(frozen=True, slots=True)
 class SystemFile:
-    """What of a system file changes the time of a run; `peak_tflops` is None without a roofline."""
+    """What of a system file changes the time of a run; `peak_tflops` is None without a roofline.
+
+    `policy`, the order of service, changes none, as an NPU has one collective in flight; None where none is given.
+    """
 
     algorithms: dict[str, tuple[str, ...]]
     chunks: int
@@ -59,6 +62,7 @@ class SystemFile:
     endpoint_delay_ns: int
     memory_gb_per_s: float
     peak_tflops: float | None
+    policy: str | None
 
 
 def read_machine(
@@ -124,8 +128,6 @@ def read_system(path: Path | str) -> SystemFile:
     for key in SWITCHED_OFF:
         if key in entries and entries[key].value != 0:
             raise entries[key].fail(f"{key} is not replayed", "set it to 0")
-    if "scheduling-policy" in entries:
-        _translate(entries["scheduling-policy"], {name: name for name in POLICIES})
     algorithms = {
         collective: tuple(entry.text() for entry in entries[key].items())
         for collective, key in IMPLEMENTATIONS.items()
@@ -146,6 +148,9 @@ def read_system(path: Path | str) -> SystemFile:
         ),
         memory_gb_per_s=_optional(entries, "local-mem-bw", 0.0, _number),
         peak_tflops=_optional(entries, "peak-perf", 0.0, _number) if roofline else None,
+        policy=_optional(
+            entries, "scheduling-policy", None, lambda entry: _translate(entry, {name: name for name in POLICIES})
+        ),
     )
 
 

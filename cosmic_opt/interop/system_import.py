@@ -15,7 +15,7 @@ from typing import Any
 from cosmic_opt.catalog.parts import SYSTEM_READERS, positive
 from cosmic_opt.errors import SpecError, Where
 from cosmic_opt.interop.astra_sim import IMPLEMENTATIONS, NetworkFile, SystemFile, read_network, read_system
-from cosmic_opt.interop.export_files import ALGORITHMS, BYTES_PER_GIB, ENDPOINT_DELAY_NS, TICKS_PER_NS
+from cosmic_opt.interop.export_files import ALGORITHMS, BYTES_PER_GIB, ENDPOINT_DELAY_NS, POLICIES, TICKS_PER_NS
 from cosmic_opt.psa.document import Entry, read_yaml
 from cosmic_opt.units import Unit
 
@@ -66,7 +66,7 @@ def import_astra_sim(network: Path, system: Path, name: str, device: DeviceNumbe
         f"  memory_capacity: {_short(capacity, {'GB': 10**9, 'B': 1})}",
         "dimensions:  # innermost first",
         *_dimensions(dimensions, algorithms),
-        f"collectives: {{chunks: {layer.chunks}, multidim: {layer.multidim}}}",
+        f"collectives: {{{_policy(layer)}chunks: {layer.chunks}, multidim: {layer.multidim}}}",
         f"source: {{system: {_quoted(source)}}}",
     ]
     return ImportedSystem("\n".join(lines) + "\n", len(algorithms), npus, tuple(_notes(layer, device)))
@@ -168,6 +168,12 @@ def _dimensions(network: NetworkFile, algorithms: Sequence[str]) -> list[str]:
     ]
 
 
+def _policy(layer: SystemFile) -> str:
+    """Return the order of service as a key with a comma; nothing where the files give none that is ours, too."""
+    ours = layer.policy is not None and layer.policy.lower() in POLICIES
+    return f"scheduling_policy: {layer.policy.lower()}, " if ours and layer.policy else ""
+
+
 def _short(value: int, units: Mapping[str, int]) -> str:
     """Return a whole number of base units in the first unit that divides it."""
     symbol, factor = next((symbol, factor) for symbol, factor in units.items() if value % factor == 0)
@@ -180,6 +186,10 @@ def _notes(layer: SystemFile, device: DeviceNumbers) -> list[str]:
         notes.append("Collectives have different algorithms: the all-reduce's hold for all.")
     if layer.active_chunks > 1:
         notes.append(f"{layer.active_chunks} active chunks per dimension have no counterpart: one is served at a time.")
+    if layer.policy is not None and not _policy(layer):
+        notes.append(
+            f"The order of service {layer.policy} has no counterpart: fifo, where a model has none of its own."
+        )
     if layer.endpoint_delay_ns != ENDPOINT_DELAY_NS:
         notes.append(f"The endpoint delay of {layer.endpoint_delay_ns} ns has no counterpart.")
     if device.memory_capacity_bytes is None:

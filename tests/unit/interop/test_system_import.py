@@ -72,9 +72,29 @@ def test_an_exported_system_comes_back(tmp_path: Path) -> None:
     (tmp_path / "again.yaml").write_text(yaml.safe_dump({**data, "system": "./back.yaml"}))
     again = Problem.load(str(tmp_path / "again.yaml"))
     assert again.spec.system.dimensions == made.spec.system.dimensions
-    assert again.spec.system.collectives == made.spec.system.collectives
+    assert again.spec.system.collectives == {"scheduling_policy": "fifo", **made.spec.system.collectives}
     assert astra_sim_run(again.instance, again.baseline()).machine == machine
     assert again.simulate(again.baseline()).terms_s == made.simulate(made.baseline()).terms_s
+
+
+@pytest.mark.parametrize("policy", ["lifo", "fifo"])
+def test_the_order_of_service_comes_back(tmp_path: Path, policy: str) -> None:
+    system, _ = imported(tmp_path, **{"scheduling-policy": policy.upper()})
+    assert system.collectives == {"scheduling_policy": policy, "chunks": 4, "multidim": "blueconnect"}
+    files = "astra_sim: {network: network.yml, system: system.json, memory_capacity: 80 GB}"
+    data = {**yaml.safe_load(INSTANCE), "model": "cosmic", "system": yaml.safe_load(f"{{{files}}}")}
+    data |= {"scope": "workload", "design": {"dp": 8, "sp": 1, "tp": 1, "pp": 1, "weight_sharded": 1}}
+    (tmp_path / "placed.yaml").write_text(yaml.safe_dump(data))
+    placed = Problem.load(str(tmp_path / "placed.yaml"))
+    assert placed.baseline().values("scheduling_policy").tolist() == [policy]
+    run = astra_sim_run(placed.instance, placed.baseline())
+    assert json.loads(system_text(run.machine, run.policy))["scheduling-policy"] == policy.upper()
+
+
+def test_an_order_of_service_without_counterpart_is_noted(tmp_path: Path) -> None:
+    system, notes = imported(tmp_path, **{"scheduling-policy": "EXPLICIT"})
+    assert "scheduling_policy" not in system.collectives
+    assert any("EXPLICIT has no counterpart" in note for note in notes)
 
 
 @given(bandwidth=st.integers(1, 10**13), latency=st.integers(0, 10**9))
