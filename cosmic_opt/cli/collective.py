@@ -34,6 +34,20 @@ BANDWIDTH = Datum(Unit.BYTES_PER_S)
 SIZE = Datum(Unit.BYTES, low=0)
 
 
+def _whole_bytes(size: str) -> int:
+    """Return the size that a text spells.
+
+    Raises:
+        SpecError: no size, or a fraction of a byte.
+    """
+    exact, _ = parse_exact(size, where=Where("--size"))
+    if exact.denominator != 1:
+        low = exact.numerator // exact.denominator
+        hint = f"write '{low} B' or '{low + 1} B'"
+        raise SpecError(f"{size!r} is not a whole number of bytes", where=Where("--size"), hint=hint)
+    return int(SIZE.read("the size", size, Where("--size")))
+
+
 BANDWIDTHS = typer.Option("--bandwidth", help="Per NPU and direction: '200 GB/s,50 GB/s' (10^9) or '50 GiB/s' (2^30).")
 MULTIDIMS = typer.Option("--multidim", help="blueconnect, baseline or (profile link) themis.")
 
@@ -77,7 +91,7 @@ def collective(
     if in_network:
         network = _reducing(network, algorithm, profile)
     algorithms, ways = _algorithms(algorithm, network, profile), _ways(multidim, policy, profile)
-    size_bytes = int(SIZE.read("the size", size, Where("--size")))
+    size_bytes = _whole_bytes(size)
     options = _astra_sim(active_chunks, endpoint_delay, memory_bandwidth)
     result = simulate_collective(
         network, kind, algorithms, size_bytes, chunks=chunks, profile=profile, astra_sim=options, **ways

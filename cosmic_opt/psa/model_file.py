@@ -275,6 +275,8 @@ def _scope(name: str, entry: Entry, parameters: Mapping[str, ParameterSpec]) -> 
         parameter = item.text()
         if parameter not in parameters:
             raise item.fail(f"unknown parameter {parameter!r}", nearest(parameter, parameters))
+        if parameter in free:
+            raise item.fail(f"{parameter!r} is free twice", "name each parameter once")
         free.append(parameter)
     rules = read_rules(fields["constraints"], parameters) if "constraints" in fields else {}
     return Scope(name, tuple(free), rules, fields["why"].text() if "why" in fields else "")

@@ -123,8 +123,11 @@ def read_certificate(text: str, file: str) -> Certificate:
         raise SpecError("the file was changed: its digest does not match", where=where, hint="solve again")
     try:
         return _certificate(keys)
-    except (KeyError, TypeError, ValueError) as error:
-        raise SpecError(f"the certificate is malformed: {error!r}", where=where, hint="solve again") from None
+    except KeyError as error:
+        said = f"the key {error.args[0]!r} is missing"
+    except (TypeError, ValueError) as error:
+        said = str(error)
+    raise SpecError(f"the certificate is malformed: {said}", where=where, hint="solve again")
 
 
 def _digest(keys: Mapping[str, object]) -> str:
@@ -142,7 +145,7 @@ def _certificate(keys: Mapping[str, Any]) -> Certificate:
         _text(keys["version"]),
         _engine(keys["engine"]),
         _text(keys["objective"]),
-        SolveStatus(keys["status"]),
+        _status(keys["status"]),
         _whole(keys["feasible_designs"]),
         None if keys["design"] is None else _design(_mapping(keys["design"])),
         _whole_or_none(keys["ticks"]),
@@ -168,15 +171,15 @@ def _proof(keys: Mapping[str, Any]) -> Proof:
     against = keys["against"]
     blocks = tuple(
         Block(_machine(start), _machine(regions), _whole(designs), _whole_or_none(least))
-        for start, regions, designs, least in keys["blocks"]
+        for start, regions, designs, least in (_items(block, 4) for block in _items(keys["blocks"]))
     )
-    solved = tuple(map(_machine, keys["solved"]))
+    solved = tuple(map(_machine, _items(keys["solved"])))
     if against is not None:
-        ticks, amount = against
+        ticks, amount = _items(against, 2)
         against = _machine(ticks), _machine(amount)
     simulated = keys["simulated"]
     if simulated is not None:
-        limit, designs = simulated
+        limit, designs = _items(simulated, 2)
         simulated = Simulated(_whole(limit), _whole(designs))
     return Proof(against, blocks, solved, _whole(keys["nodes"]), simulated)
 
@@ -184,10 +187,22 @@ def _proof(keys: Mapping[str, Any]) -> Proof:
 def _edits(keys: Mapping[str, Any]) -> Edits:
     if keys.keys() - {field.name for field in fields(Edits)}:
         raise ValueError("unknown edits")
-    pairs = {name: tuple((_text(key), _text(text)) for key, text in keys.get(name, ())) for name in ("set", "fix")}
-    names = {name: tuple(map(_text, keys.get(name, ()))) for name in ("free", "require", "without")}
+    listed = {name: _items(keys.get(name, [])) for name in ("set", "fix", "free", "require", "without")}
+    pairs = {name: tuple((_text(key), _text(text)) for key, text in _pairs(listed[name])) for name in ("set", "fix")}
+    names = {name: tuple(map(_text, listed[name])) for name in ("free", "require", "without")}
     texts = {name: None if keys.get(name) is None else _text(keys[name]) for name in ("scope", "objective")}
     return Edits(**pairs, **names, **texts)  # type: ignore[arg-type]
+
+
+def _items(value: Any, count: int | None = None) -> list[Any]:
+    """Return a list, of so many items where that is given."""
+    if not isinstance(value, list) or (count is not None and len(value) != count):
+        raise TypeError(f"{value!r} is no list" + ("" if count is None else f" of {count}"))
+    return value
+
+
+def _pairs(values: list[Any]) -> list[list[Any]]:
+    return [_items(value, 2) for value in values]
 
 
 def _mapping(value: Any) -> Mapping[str, Any]:
@@ -200,6 +215,12 @@ def _text(value: Any) -> str:
     if not isinstance(value, str):
         raise TypeError(f"{value!r} is no text")
     return value
+
+
+def _status(value: Any) -> SolveStatus:
+    if value not in [status.value for status in SolveStatus]:
+        raise ValueError(f"{value!r} is no status")
+    return SolveStatus(value)
 
 
 def _engine(value: Any) -> str:

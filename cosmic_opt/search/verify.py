@@ -107,6 +107,10 @@ class _Verification:
             found = "none is recorded" if certificate.proof is None else "it is of another kind of search"
             yield Check("evidence", False, found)
             return
+        against, value = certificate.proof.against, certificate.value
+        if against is not None and (value is None or against[0] * against[1] < value):
+            yield Check("evidence", False, "regions were bounded against a better design than the recorded one")
+            return
         yield from self.evidence(certificate.proof)
 
     # --- the answer -------------------------------------------------------------------------------------------

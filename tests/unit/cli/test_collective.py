@@ -99,6 +99,15 @@ def test_one_npu_sends_nothing() -> None:
     assert collective("--json", npus="1").keys["time_ns"] == 0
 
 
+@pytest.mark.parametrize(
+    ("size", "hint"), [("0.5B", "'0 B' or '1 B'"), ("2.5B", "'2 B' or '3 B'"), ("1e-4 KB", "'0 B'")]
+)
+def test_a_fraction_of_a_byte_is_refused(size: str, hint: str) -> None:
+    done = collective(size=size)
+    assert (done.code, hint in done.err) == (2, True)
+    assert collective("--json", size="0.5 KB").keys["size_bytes"] == 500
+
+
 def test_a_prime_size_runs_and_an_impossible_algorithm_is_infeasible() -> None:
     assert collective(npus="7", topology="switch").code == 0
     done = collective("--algorithm", "halving_doubling", npus="7", topology="switch")

@@ -158,6 +158,7 @@ HOSTILE = {
     "rule that is no rule": ("dp * pp == npus", "dp * pp = npus", 13, "constraints.world.rule", "'=' does not belong"),
     "rule named like a keyword": ("  inner:", "  in:", 14, "constraints.in", "'in' cannot be a name"),
     "scope frees the unknown": ("free: [dp]", "free: [dq]", 18, "scopes.small.free.0", "unknown parameter 'dq'"),
+    "scope frees one twice": ("free: [dp]", "free: [dp, dp]", 18, "scopes.small.free.1", "'dp' is free twice"),
     "scope frees a text": ("free: [dp]", "free: dp", 18, "scopes.small.free", "expected a list"),
     "scope frees nothing": ("free: [dp], ", "", 18, "scopes.small", "the key 'free' is missing"),
 }

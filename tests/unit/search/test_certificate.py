@@ -103,11 +103,13 @@ def worse_design(certificate: Certificate) -> Certificate:
     assert outcome.scores is not None
     assert outcome.value is not None
     assert outcome.value > int(certificate.value or 0)
+    ticks, amount = int(outcome.scores.evaluation.step_ticks[0]), int(outcome.scores.amounts[0])
     return replace(
         certificate,
         design=next(outcome.design.points()),
-        ticks=int(outcome.scores.evaluation.step_ticks[0]),
-        amount=int(outcome.scores.amounts[0]),
+        ticks=ticks,
+        amount=amount,
+        proof=replace(proof_of(certificate), against=(ticks, amount)),
         value=outcome.value,
         bound=outcome.value,
     )
@@ -214,6 +216,39 @@ def test_malformed_evidence_is_refused(change: dict[str, object], certificate: C
     keys["digest"] = module._digest(keys)
     with pytest.raises(SpecError, match="malformed"):
         read_certificate(json.dumps(keys), "c.json")
+
+
+@pytest.mark.parametrize(
+    ("change", "said"),
+    [
+        ({"value": -1}, "-1 is no whole number"),
+        ({"edits": {"set": [["a", "b", "c"]]}}, "['a', 'b', 'c'] is no list of 2"),
+        ({"edits": {"free": "dp"}}, "'dp' is no list"),
+        ({"edits": {"fix": 3}}, "3 is no list"),
+        ({"status": "best"}, "'best' is no status"),
+        ({"status": []}, "[] is no status"),
+        ({"proof": {"against": None}}, "the key 'blocks' is missing"),
+        ({"proof": {"against": [1], "blocks": [], "solved": [], "nodes": 0, "simulated": None}}, "[1] is no list of 2"),
+        ({"proof": {"against": None, "blocks": [3], "solved": [], "nodes": 0, "simulated": None}}, "3 is no list of 4"),
+    ],
+    ids=str,
+)
+def test_what_is_malformed_is_said_in_words(change: dict[str, object], said: str, certificate: Certificate) -> None:
+    from cosmic_opt.search import certificate as module
+
+    keys = json.loads(certificate.text()) | change
+    del keys["digest"]
+    keys["digest"] = module._digest(keys)
+    with pytest.raises(SpecError) as refused:
+        read_certificate(json.dumps(keys), "c.json")
+    assert refused.value.message == f"the certificate is malformed: {said}"
+
+
+def test_an_incumbent_better_than_the_answer_is_no_evidence(certificate: Certificate) -> None:
+    assert certificate.value is not None
+    assert certificate.proof is not None
+    better = replace(certificate, proof=replace(certificate.proof, against=(certificate.value - 1, 1)))
+    assert failed(better) == {"evidence"}
 
 
 def test_an_agent_alone_has_no_certificate() -> None:
