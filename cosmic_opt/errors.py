@@ -58,8 +58,13 @@ class EngineDisagreement(CosmicError):  # noqa: N818 - the term the documentatio
     """Two exact engines differ. Always a bug of ours; never caught."""
 
 
+MOST_LISTED = 20
+"""Names that a hint lists; of more, it lists the nearest."""
+NEAREST_LISTED = 10
+
+
 def nearest(name: str, names: Iterable[str]) -> str | None:
-    """Return a hint that names the closest of `names`, or those that `name` is a word of, or lists them when few."""
+    """Return a hint that names the closest of `names`, those it is a word of, or lists them: of many, the nearest."""
     known = sorted({str(candidate) for candidate in names})
     close = difflib.get_close_matches(name, known, n=2, cutoff=0.6)
     close = close or [candidate for candidate in known if name in candidate.split("_")]
@@ -67,5 +72,7 @@ def nearest(name: str, names: Iterable[str]) -> str | None:
         return "did you mean " + " or ".join(repr(candidate) for candidate in close) + "?"
     if not known:
         return None
-    shown = ", ".join(known[:20])
-    return f"known: {shown}" + (", ..." if len(known) > 20 else "")
+    if len(known) <= MOST_LISTED:
+        return f"known: {', '.join(known)}"
+    ranked = sorted(known, key=lambda one: (-difflib.SequenceMatcher(None, name, one).ratio(), one))
+    return f"known, nearest first: {', '.join(ranked[:NEAREST_LISTED])} and {len(known) - NEAREST_LISTED} more"

@@ -42,6 +42,13 @@ from cosmic_opt.workloads.training import OFFLOADS
 from cosmic_opt.workloads.transformer import Transformer, from_mapping
 
 PRICED = "priced"
+NEEDED = {
+    "unpriced_blocks": "give the system prices, and every dimension a tier",
+    "total_bandwidth": "give every dimension a bandwidth",
+    HOST_MEMORY: "it needs a model with offloading knobs, such as weight_offload",
+    ORDER_REPEATS: "it needs the parameter 'order', free or given, and npus_per_dim",
+}
+"""What quantities need that not every problem has; `why_absent` says it of those of a system."""
 _DATA_CATEGORIES = {name: frozenset(datum.choices) for name, datum in {**JOB, **SYSTEM}.items() if datum.choices}
 
 
@@ -83,6 +90,11 @@ def bind(spec: InstanceSpec, edits: Edits = Edits()) -> BoundInstance:  # noqa: 
         SpecError: an unknown name, a value outside a domain, a rule that does not bind.
     """
     return _Binding(spec, edits).run()
+
+
+def _absent(quantities: Mapping[str, object]) -> dict[str, tuple[str, str]]:
+    """Return, of each quantity a problem does without, that it does and what it would need."""
+    return {name: ("this problem is without it", how) for name, how in NEEDED.items() if name not in quantities}
 
 
 @dataclass
@@ -255,7 +267,7 @@ class _Binding:
             indices=bound.indices,
             categories={**_DATA_CATEGORIES, **bound.categories},
             left_out=frozenset(self.spec.model.parameters.keys() - present),
-            absent=why_absent(self.spec.system, quantities),
+            absent=why_absent(self.spec.system, quantities) | _absent(quantities),
         )
         rules = [rule for rule in self.rules().values() if present.issuperset(rule.when)]
         constraints = [

@@ -59,7 +59,15 @@ def test_nearest_names_what_a_word_is_part_of() -> None:
 
 def test_nearest_lists_names_when_none_is_close() -> None:
     assert nearest("zzz", ["b", "a"]) == "known: a, b"
-    assert (
-        nearest("zzz", [f"n{at:02}" for at in range(30)]) == f"known: {', '.join(f'n{at:02}' for at in range(20))}, ..."
-    )
+    twenty = [f"n{at:02}" for at in range(20)]
+    assert nearest("zzz", twenty) == f"known: {', '.join(twenty)}"
     assert nearest("zzz", []) is None
+
+
+def test_of_many_names_the_nearest_come_first_and_the_others_are_counted() -> None:
+    """An unknown word shares letters with quantities at the end of the alphabet."""
+    names = [f"a{at:02}" for at in range(29)] + ["total_bandwidth"]
+    hint = nearest("width_total", names)
+    assert hint is not None
+    assert hint.startswith("known, nearest first: total_bandwidth, a00, ")
+    assert hint.endswith(" and 20 more")

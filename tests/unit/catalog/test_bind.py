@@ -8,11 +8,13 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from cosmic_opt.api import Problem
 from cosmic_opt.catalog.columns import MAX_MEMBERS
 from cosmic_opt.catalog.store import instance_names
 from cosmic_opt.errors import LimitError, SpecError
 from cosmic_opt.psa.quantity import Quantity
 from tests.unit.catalog.files import bound, edited, size, write
+from tests.unit.search.six import written
 
 SYSTEM2 = "cosmic/gpt3-175b-system2"
 GB = 10**9
@@ -379,3 +381,18 @@ def test_cost_without_prices_is_refused_by_the_objective_that_needs_it(tmp_path:
     with pytest.raises(SpecError, match="the objective needs network_cost") as caught:
         bound(path)
     assert caught.value.hint == "give the system prices, and every dimension a tier"
+
+
+@pytest.mark.parametrize(
+    ("rule", "hint"),
+    [
+        ("network_cost <= 5 $", "give the system prices, and every dimension a tier"),
+        ("unpriced_blocks == 0", "give the system prices, and every dimension a tier"),
+        ("host_memory_per_npu <= 5 GB", "it needs a model with offloading knobs"),
+        ("order_repeats == 0", "it needs the parameter 'order'"),
+    ],
+)
+def test_a_quantity_that_the_problem_does_not_have_says_what_it_needs(tmp_path: Path, rule: str, hint: str) -> None:
+    with pytest.raises(SpecError, match="is not known here") as refused:
+        _ = Problem.load(written(tmp_path)).require(rule).instance
+    assert hint in str(refused.value.hint)

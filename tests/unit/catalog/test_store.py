@@ -60,8 +60,8 @@ def test_shipped_file_is_shown_by_its_place_in_the_data_folder(tmp_path: Path) -
     [
         ("cosmic/gpt3-175b-sytem2", "unknown instance 'cosmic/gpt3-175b-sytem2'", "did you mean 'cosmic/gpt3-175b-s"),
         ("gone.yaml", "there is no file 'gone.yaml'", None),
-        ("", "unknown instance ''", "known: "),
-        (".", "unknown instance '.'", "known: "),
+        ("", "unknown instance ''", "known, nearest first: "),
+        (".", "unknown instance '.'", "known, nearest first: "),
         ("a\0b.yaml", "there is no file", None),
         ("a" * 5000 + ".yaml", "there is no file", None),
         ("a" * 5000, "unknown instance", None),
