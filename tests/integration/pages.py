@@ -22,6 +22,9 @@ MASKS = (
     (r"(digest) [0-9a-f]{16}", r"\1 D"),
 )
 QUICKSTART = "quickstart.md"
+MODEL_FILES = "model-files.md"
+OWN_FILES = {QUICKSTART: ("my-cluster.yaml",), MODEL_FILES: ("my-model.yaml", "my-instance.yaml")}
+"""The files that the commands of a page read: its blocks of YAML, in order."""
 _CONSOLE = re.compile(r"^```console\n(.*?)^```$", re.MULTILINE | re.DOTALL)
 
 
@@ -59,10 +62,11 @@ def shown_in(page: str) -> list[Shown]:
 
 
 def prepare(page: str, folder: Path) -> None:
-    """Write the file that the commands of a page read: the instance that the quickstart shows."""
-    if page == QUICKSTART:
-        (instance,) = re.findall(r"^```yaml\n(.*?)^```$", (DOCS / page).read_text(encoding="utf-8"), re.M | re.S)
-        (folder / "my-cluster.yaml").write_text(instance, encoding="utf-8")
+    """Write the files that the commands of a page read."""
+    if page in OWN_FILES:
+        blocks = re.findall(r"^```yaml\n(.*?)^```$", (DOCS / page).read_text(encoding="utf-8"), re.M | re.S)
+        for name, block in zip(OWN_FILES[page], blocks, strict=True):
+            (folder / name).write_text(block, encoding="utf-8")
 
 
 def refresh(page: str) -> int:
@@ -89,5 +93,5 @@ def guides() -> list[str]:
 
 
 if __name__ == "__main__":
-    for name in ("../README.md", QUICKSTART, *guides()):
+    for name in ("../README.md", *OWN_FILES, *guides()):
         sys.stdout.write(f"{name}: {refresh(name)} outputs rewritten\n")

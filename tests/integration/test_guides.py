@@ -5,10 +5,10 @@ from pathlib import Path
 
 import pytest
 
-from tests.integration.pages import DOCS, QUICKSTART, guides, masked, prepare, shown_in
+from tests.integration.pages import DOCS, OWN_FILES, guides, masked, prepare, shown_in
 
 
-@pytest.mark.parametrize("page", [QUICKSTART, *guides()])
+@pytest.mark.parametrize("page", [*OWN_FILES, *guides()])
 def test_the_commands_of_a_guide_print_what_the_page_shows(
     page: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
