@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 from numpy.typing import NDArray
@@ -98,9 +98,17 @@ def refused(simulator: Simulator, without: DesignBatch, looked_at: int, *, exact
 
 
 def why_not(instance: BoundInstance, design: DesignBatch) -> CannotRun | None:
-    """Return why a single design cannot run; None where it can."""
-    simulator = simulator_of(instance)
-    return None if runs(simulator, design)[0] else refused(simulator, design, 1, exact=True)
+    """Return why a single design cannot run; None where it can.
+
+    The simulator is made for its values alone: one for wide domains tabulates millions of groups first.
+    """
+    (point,) = design.points()
+    whole = design.parameter_set
+    columns = tuple(replace(column, values=(point[column.name],)) for column in whole.columns)
+    narrow = replace(whole, columns=columns)
+    simulator = simulator_of(replace(instance, parameter_set=narrow))
+    alone = narrow.design(point)
+    return None if runs(simulator, alone)[0] else refused(simulator, alone, 1, exact=True)
 
 
 def _reason(simulator: Simulator, design: DesignBatch) -> CosmicError:
