@@ -58,7 +58,7 @@ def test_extents_must_place_the_degrees() -> None:
 
 
 def test_a_served_model_must_hold_a_sequence_and_the_calibrated_step_asks_nothing() -> None:
-    loose = SERVED.without("fits", "npus_given", "engine_limit", "busy_groups").fix(dp=1, batch=1)
+    loose = SERVED.without("fits", "npus_given", "engine_limit").fix(dp=1, batch=1)
     (held,) = asked_of(loose).values()
     assert 0 < int(held.sum()) < len(held)
     training = Problem.load("llama3-70b/h100-64")

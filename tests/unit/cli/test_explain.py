@@ -185,6 +185,9 @@ def test_a_design_file_without_a_design_gets_a_hint_about_designs(
 
 
 def test_a_dropped_rule_that_ties_the_degrees_to_the_npus_says_what_that_means() -> None:
-    out = run("explain", "cosmic/gpt3-13b-system2", "--set", "memory_capacity=4GB").out
-    assert "drop world_size (dp * sp * tp * pp == npus): then designs are of another number of NPUs\n" in out
-    assert "drop fits (memory_per_npu_cosmic <= memory_capacity)\n" in out
+    out = run("explain", "llama3-8b/h100-8", "--scope", "split", "--set", "npus=7").out
+    assert "drop world_size (dp * cp * tp * pp == npus): then designs are of another number of NPUs\n" in out
+    assert "drop norms_need_tp (sequence_parallel == 0 or tp > 1)\n" in out
+    played = run("explain", "cosmic/gpt3-13b-system2", "--set", "memory_capacity=4GB").out
+    assert "drop fits (memory_per_npu_cosmic <= memory_capacity)\n" in played
+    assert "drop world_size" not in played  # its simulator asks for it whatever the rules say

@@ -46,7 +46,7 @@ def test_a_system_whose_switches_do_not_reduce_is_refused() -> None:
 
 
 def test_a_ring_that_should_reduce_is_infeasible() -> None:
-    with pytest.raises(InfeasibleError, match="does not exist"):
+    with pytest.raises(InfeasibleError, match="in_network needs a switch that reduces"):
         build(tp=8, algorithm__0="in_network", topology__0="ring", in_network_reduction=1).evaluate({})
 
 
