@@ -242,5 +242,5 @@ def test_a_design_is_refused_exactly_where_an_algorithm_does_not_exist() -> None
         if scored([design], TEXT, exact=False):
             model.evaluate(columns([design]))
         else:
-            with pytest.raises(InfeasibleError, match="needs groups of a power of two|needs a switch"):
+            with pytest.raises(InfeasibleError, match=r"needs groups of a power of two|needs a switch"):
                 model.evaluate(columns([design]))
