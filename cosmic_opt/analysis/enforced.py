@@ -2,11 +2,13 @@
 
 A rule that says the same may be dropped on paper, but no design runs that breaks it. What is asked depends on who
 scores: the analytical simulator wants degrees that fill the network (and extents that place them), a served model one
-sequence beside the weights, the calibrated training model nothing.
+sequence beside the weights, the calibrated training model nothing. A declared rule that reads `npus` stands, too: what
+it would leave are designs of another cluster.
 """
 
 from __future__ import annotations
 
+import re
 from collections.abc import Collection, Iterator, Mapping
 from math import prod
 
@@ -19,6 +21,7 @@ from cosmic_opt.units import Unit
 from cosmic_opt.workloads.placement import GROUPS
 from cosmic_opt.workloads.serving_quantities import holds_a_sequence
 
+_NPUS = re.compile(r"\bnpus\b")
 _PREFIX = "the simulator's "
 """No declared rule has a space in its name."""
 
@@ -33,6 +36,12 @@ def enforced(instance: BoundInstance, parameter_set: ParameterSet) -> tuple[Cons
     if instance.calibrated is not None:
         return ()
     return tuple(_filled(parameter_set, instance.dimensions))
+
+
+def ties_to_cluster(constraint: Constraint) -> bool:
+    """Return whether a declared rule ties the degrees to the NPUs there are: without it, a design is of other NPUs."""
+    asked_for = (constraint.where.file or "").startswith("--")
+    return not asked_for and _NPUS.search(constraint.text) is not None
 
 
 def _filled(parameter_set: ParameterSet, dimensions: int) -> Iterator[Constraint]:

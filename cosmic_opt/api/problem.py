@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 import cosmic_opt.interop  # noqa: F401 - enters the readers of workloads
+from cosmic_opt.analysis.enforced import ties_to_cluster
 from cosmic_opt.api.arguments import of_kind, whole
 from cosmic_opt.api.feasibility import Feasibility
 from cosmic_opt.catalog.bind import BoundInstance
@@ -20,7 +21,6 @@ from cosmic_opt.errors import InfeasibleError, SpecError, Where
 from cosmic_opt.psa.domain import Value
 from cosmic_opt.psa.family import family_of
 from cosmic_opt.psa.parameter_set import Constraint, DesignBatch
-from cosmic_opt.reporting.rules import ties_to_cluster
 
 if TYPE_CHECKING:
     from cosmic_opt.analysis.breakpoints import Breakpoint

@@ -279,5 +279,5 @@ def _along(axis: IndexSet, entry: Entry, family: Family) -> dict[str, Entry]:
 def _outside(value: Value, values: tuple[Value, ...], parameter: ParameterSpec, name: str, where: Where) -> SpecError:
     """Return the error of a value that a parameter cannot take."""
     column = Column(name, parameter.name, (), parameter.stack, parameter.unit, values, True)
-    shown = ", ".join(column.show(allowed) for allowed in values[:30])
-    return SpecError(f"{column.show(value)} is not in the domain of {name!r}", where=where, hint=f"allowed: {shown}")
+    hint = column.allowed_near(value)
+    return SpecError(f"{column.show(value)} is not in the domain of {name!r}", where=where, hint=hint)

@@ -42,7 +42,8 @@ SYSTEM_READERS: Registry[SystemReader] = Registry("system format")
 class Device:
     """An NPU's numbers in base units; `file` is the user's file it was read from, if any.
 
-    `power` is that of the board in watts, None where it is not known.
+    `power` is that of the board in watts, None where it is not known; `board` the device that a calibrated one was
+    calibrated from, whose price it has.
     """
 
     name: str
@@ -51,6 +52,7 @@ class Device:
     memory_capacity: int
     file: str = ""
     power: int | None = None
+    board: str = ""
 
 
 @dataclass(frozen=True)
@@ -86,7 +88,8 @@ class System:
     @property
     def device_price(self) -> int | None:
         """Dollars of one device; None without a price."""
-        return self.prices.devices.get(self.device.name)
+        prices = self.prices.devices
+        return prices.get(self.device.name, prices.get(self.device.board))
 
 
 def open_part(kind: str, entry: Entry, beside: Path) -> tuple[Entry, Path]:
@@ -110,7 +113,9 @@ def read_device(entry: Entry, beside: Path) -> Device:
     units = {"peak": Unit.FLOP_PER_S, "memory_bandwidth": Unit.BYTES_PER_S, "memory_capacity": Unit.BYTES}
     numbers = {key: positive(fields[key], unit) for key, unit in units.items()}
     own = isinstance(entry.value, str) and entry.text() not in shared_names("devices")
-    return Device(fields["name"].text(), **numbers, file=str(path) if own else "", power=board_power(root))
+    origin = fields["calibrated"].mapping().get("from") if "calibrated" in fields else None
+    board = "" if origin is None else origin.text()
+    return Device(fields["name"].text(), **numbers, file=str(path) if own else "", power=board_power(root), board=board)
 
 
 def read_system(entry: Entry, beside: Path) -> System:
@@ -183,8 +188,9 @@ def _prices(entry: Entry, beside: Path, device: Device) -> Prices:
         tier: {part: _price(price) for part, price in parts.mapping().items()}
         for tier, parts in fields["tiers"].mapping().items()
     }
+    devices = _device_prices(fields["devices"], device) if "devices" in fields else {}
     try:
-        return Prices(parse_prices(tiers), _device_prices(fields["devices"], device) if "devices" in fields else {})
+        return Prices(parse_prices(tiers), devices)
     except SpecError as error:
         raise SpecError(error.message, where=fields["tiers"].where, hint=error.hint) from None
 

@@ -68,9 +68,7 @@ def load_stack(name: str) -> Stack:
             host=_host(fields["host"]),
             overlap=_overlap(fields["overlap"]),
             context_sum_bytes=number(fields["context_sum_bytes"]) if "context_sum_bytes" in fields else 2.0,
-            expert_bias_bytes=_both_passes(fields["expert_bias_bytes"])
-            if "expert_bias_bytes" in fields
-            else (0.0, 0.0),
+            expert_bias_bytes=_both_passes(fields.get("expert_bias_bytes")),
             shipped=name in shared_names("stacks"),
             **flags,
         )

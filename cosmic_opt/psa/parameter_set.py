@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from bisect import bisect_left
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
@@ -19,6 +20,10 @@ from cosmic_opt.units import Unit, show
 CODE = np.int32
 Codes = NDArray[np.int32]
 """Designs as value positions: shape (designs, columns)."""
+
+
+MOST_SHOWN, NEAREST_SHOWN = 30, 10
+"""Values of a domain that a hint lists, and of a larger one."""
 
 
 @dataclass(frozen=True)
@@ -46,6 +51,17 @@ class Column:
     def show(self, value: Value) -> str:
         """Return a value for a person, with its unit."""
         return value if isinstance(value, str) else show(value, self.unit)
+
+    def allowed_near(self, value: object) -> str:
+        """Return a hint: the values it can have, of many those next to `value`, or the first."""
+        if len(self.values) <= MOST_SHOWN:
+            return f"allowed: {', '.join(map(self.show, self.values))}"
+        numbers = sorted(one for one in self.values if isinstance(one, int))
+        first = 0
+        if isinstance(value, int) and len(numbers) == len(self.values):
+            first = min(max(0, bisect_left(numbers, value) - NEAREST_SHOWN // 2), len(numbers) - NEAREST_SHOWN)
+        some = (numbers or self.values)[first : first + NEAREST_SHOWN]
+        return f"allowed: {', '.join(map(self.show, some))} and {len(self.values) - NEAREST_SHOWN} others"
 
     @cached_property
     def term(self) -> ColumnTerm:
@@ -107,8 +123,7 @@ class ParameterSet:
         for column in self.columns:
             value = values[column.name]
             if value not in column.codes:
-                allowed = ", ".join(column.show(allowed) for allowed in column.values[:30])
-                raise SpecError(f"{value!r} is not in the domain of {column.name!r}", hint=f"allowed: {allowed}")
+                raise SpecError(f"{value!r} is not in the domain of {column.name!r}", hint=column.allowed_near(value))
             codes.append(column.codes[value])
         return self.batch(np.array([codes], dtype=CODE))
 

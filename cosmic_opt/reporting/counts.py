@@ -5,12 +5,13 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 
+from cosmic_opt.analysis.enforced import ties_to_cluster
 from cosmic_opt.feasibility.count import Component, CountResult
 from cosmic_opt.feasibility.feasible_set import DiagramShape
 from cosmic_opt.psa.parameter_set import Constraint, ParameterSet
 from cosmic_opt.reporting.designs import fixed_text
 from cosmic_opt.reporting.numbers import compress, count_text, exact, share_text, table
-from cosmic_opt.reporting.rules import rule_keys, rules_text, ties_to_cluster
+from cosmic_opt.reporting.rules import rule_keys, rules_text
 
 
 def count_keys(result: CountResult, conflict: Sequence[Constraint], seconds: float) -> dict[str, object]:

@@ -18,7 +18,7 @@ from cosmic_opt.psa.parameter_set import Constraint, ParameterSet
 from cosmic_opt.reporting.answers import value_text as best_text
 from cosmic_opt.reporting.designs import designs_keys
 from cosmic_opt.reporting.numbers import clip, count_text, exact, table
-from cosmic_opt.reporting.rules import rule_keys, rules_text, ties_to_cluster
+from cosmic_opt.reporting.rules import rule_keys, rules_text
 from cosmic_opt.reporting.runnable import cannot_run_keys, nothing_runs_text, some_cannot_run
 from cosmic_opt.solvers.base import SolveStatus
 from cosmic_opt.units import Unit, show
@@ -129,8 +129,7 @@ def _renumbered(rule: Constraint, changes: Sequence[Change]) -> str:
 def _change_text(parameter_set: ParameterSet, change: Change) -> str:
     match change:
         case Drop(rule):
-            other = ": then designs are of another number of NPUs" if ties_to_cluster(rule) else ""
-            return f"drop {rule.name} ({clip(rule.text)}){other}"
+            return f"drop {rule.name} ({clip(rule.text)})"
         case Renumber(number, new):
             return f"{number.datum} from {show(number.value, number.unit)} to {show(new, number.unit)}"
         case Allow(column, value):

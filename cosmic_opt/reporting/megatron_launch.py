@@ -80,8 +80,10 @@ def _experts(knobs: Mapping[str, Value], own: Calibrated, domain_npus: int) -> l
     """
     many, ep = knobs["interleave"] != 1, int(knobs["ep"])
     found = ["--expert-tensor-parallel-size 1"] if knobs["tp"] != 1 else []  # the flag's default is tp
+    found += [f"{NO_OPTION} precision=fp16"] if own.recipe.name == "fp16" else []  # grouped products are for bf16
     found += ["--moe-grouped-gemm"]
-    if ep > 1 and own.stack.sends_once_per_rank:
+    once = ep > 1 and own.stack.sends_once_per_rank
+    if once:
         backend = "deepep" if domain_npus <= DEEPEP_NPUS else "hybridep"
         found += ["--moe-token-dispatcher-type flex", f"--moe-flex-dispatcher-backend {backend}"]
         found += ["--moe-router-dtype fp32"]
@@ -89,7 +91,9 @@ def _experts(knobs: Mapping[str, Value], own: Calibrated, domain_npus: int) -> l
         found += ["--moe-token-dispatcher-type alltoall"]
     if ep > 1 and many and knobs["recompute"] != "full" and own.stack.overlap.dispatch_exposed < 1:
         found += ["--overlap-moe-expert-parallel-comm"]
-    if knobs["expert_load_percent"] != 100:
+    if knobs["expert_load_percent"] != 100 and once:  # these dispatchers do not pad to a capacity
+        found += [f"{NO_OPTION} expert_load_percent={knobs['expert_load_percent']}"]
+    elif knobs["expert_load_percent"] != 100:
         factor = int(knobs["expert_load_percent"]) / 100
         found += [f"--moe-expert-capacity-factor {factor:g}", "--moe-pad-expert-input-to-capacity"]
     return found

@@ -2,14 +2,11 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Sequence
 
 from cosmic_opt.errors import Where
 from cosmic_opt.psa.parameter_set import Constraint
 from cosmic_opt.reporting.numbers import table
-
-_NPUS = re.compile(r"\bnpus")
 
 
 def rule_keys(constraint: Constraint) -> dict[str, object]:
@@ -20,11 +17,6 @@ def rule_keys(constraint: Constraint) -> dict[str, object]:
         "where": str(constraint.where),
         "why": constraint.why,
     }
-
-
-def ties_to_cluster(constraint: Constraint) -> bool:
-    """Return whether a rule ties the degrees to the NPUs there are: without it, a design is of another cluster."""
-    return _NPUS.search(constraint.text) is not None
 
 
 def rules_text(constraints: Sequence[Constraint]) -> str:

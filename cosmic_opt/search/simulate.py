@@ -58,7 +58,8 @@ def report(instance: BoundInstance, design: DesignBatch, *, scored: Evaluation |
         return replace(served, npus_used=quantities["npus_used"], npus=npus, stated_npus=stated)
     terms = {name: int(ticks) for name, ticks in zip(simulator.terms, evaluation.terms[0], strict=True)}
     assert sum(terms.values()) == int(evaluation.step_ticks[0]), "the breakdown adds up"
-    metrics = _training_metrics(instance, simulator, evaluation, quantities)
+    used = _npus_used(columns)
+    metrics = _training_metrics(instance, simulator, evaluation, quantities, max(npus, used))
     return Report(
         metrics,
         {name: ticks / TICKS_PER_SECOND for name, ticks in terms.items()},
@@ -70,7 +71,7 @@ def report(instance: BoundInstance, design: DesignBatch, *, scored: Evaluation |
         _faithful_memory(instance, design),
         quantities,
         simulator.predict(columns) if isinstance(simulator, CalibratedSimulator) else None,
-        npus_used=_npus_used(columns),
+        npus_used=used,
         npus=npus,
         stated_npus=stated,
     )
@@ -81,9 +82,10 @@ def _training_metrics(
     simulator: AnalyticalSimulator | CalibratedSimulator,
     evaluation: Evaluation,
     quantities: Mapping[str, int],
+    npus: int,
 ) -> dict[str, float | int | None]:
-    """Return what is printed of one training design, in the units that the names say."""
-    rates = simulator.rates_of(evaluation.step_ticks, int(instance.data["npus"]))
+    """Return what is printed of one training design on `npus` NPUs, in the units that the names say."""
+    rates = simulator.rates_of(evaluation.step_ticks, npus)
     return {
         "step_time_s": float(rates.step_time_s[0]),
         "throughput_sequences_per_s": float(rates.sequences_per_s[0]),

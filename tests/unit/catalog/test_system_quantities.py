@@ -177,3 +177,19 @@ def test_the_network_of_a_served_model_has_a_price_by_either_rule() -> None:
     nvlink, pod = 450 * (4 + 13), 50 * (7.8 + 18 + 31.6)
     assert amount(problem.instance, "network_cost") == 8 * (nvlink + pod) == 84_160
     assert amount(problem.set(price_rule="cosmic").instance, "network_cost") == 84_160 + 8 * (450 * 4 + 50 * 7.8)
+
+
+def test_a_calibrated_device_has_the_price_of_the_board_it_was_calibrated_from(tmp_path: Path) -> None:
+    for devices, price in (("h100-sxm: 30000 $", 30_000), ("own: 1000 $, h100-sxm: 30000 $", 1000)):
+        instance = priced(tmp_path, devices)
+        device = tmp_path / DEVICE
+        text = device.read_text(encoding="utf-8")
+        device.write_text(f"{text}\ncalibrated: {{from: h100-sxm, rows: 0, steps: 5}}\n", encoding="utf-8")
+        assert amount(edited(instance, fix=NET), "device_cost") == 8 * price
+
+
+def test_an_unknown_device_in_a_prices_file_is_blamed_on_its_own_key(tmp_path: Path) -> None:
+    with pytest.raises(SpecError, match="unknown device 'h99'") as caught:
+        bound(priced(tmp_path, "h99: 1 $"))
+    assert caught.value.where is not None
+    assert "tiers" not in str(caught.value.where)

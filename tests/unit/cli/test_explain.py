@@ -184,10 +184,17 @@ def test_a_design_file_without_a_design_gets_a_hint_about_designs(
         assert "hint: a design gives parameters their values, {dp: 64, tp: 8}" in done.err
 
 
-def test_a_dropped_rule_that_ties_the_degrees_to_the_npus_says_what_that_means() -> None:
-    out = run("explain", "llama3-8b/h100-8", "--scope", "split", "--set", "npus=7").out
-    assert "drop world_size (dp * cp * tp * pp == npus): then designs are of another number of NPUs\n" in out
-    assert "drop norms_need_tp (sequence_parallel == 0 or tp > 1)\n" in out
-    played = run("explain", "cosmic/gpt3-13b-system2", "--set", "memory_capacity=4GB").out
-    assert "drop fits (memory_per_npu_cosmic <= memory_capacity)\n" in played
-    assert "drop world_size" not in played  # its simulator asks for it whatever the rules say
+@pytest.mark.parametrize(
+    ("problem", "kept", "offered"),
+    [
+        (("llama3-8b/h100-8", "--scope", "split", "--set", "npus=7"), "world_size", "drop norms_need_tp"),
+        (("cosmic/gpt3-13b-system2", "--set", "memory_capacity=4GB"), "world_size", "drop fits"),
+        (("llama3-70b/h100-8-serving", "--fix", "tp=8", "--fix", "dp=2"), "npus_given", "allow"),
+        (("cosmic/gpt3-13b-system2", "--set", "npus=100"), "shape", "no change was found"),
+    ],
+)
+def test_what_ties_the_degrees_to_the_npus_is_never_dropped(problem: tuple[str, ...], kept: str, offered: str) -> None:
+    out = run("explain", *problem).out
+    assert f"drop {kept}" not in out
+    assert f"--without {kept}" not in out
+    assert offered in out

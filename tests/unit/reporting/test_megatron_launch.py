@@ -6,9 +6,11 @@ import re
 
 import pytest
 
+from cosmic_opt.api import Problem
 from cosmic_opt.catalog.store import instance_names
+from cosmic_opt.reporting.launch import NO_OPTION, launch_options
 from cosmic_opt.reporting.megatron_launch import pipeline_layout
-from tests.unit.reporting.test_launch import options
+from tests.unit.reporting.test_launch import freed, options
 
 OVERLAP = "--overlap-moe-expert-parallel-comm"
 DEEPSEEK = {"dp": 64, "tp": 1, "pp": 16, "cp": 1, "ep": 64, "sequence_parallel": 0, "interleave": 2}
@@ -68,3 +70,12 @@ def test_a_domain_of_more_than_eight_gpus_has_another_backend() -> None:
 def test_user_buffers_are_typed_with_sequence_parallelism_only() -> None:
     assert "--tp-comm-overlap" in options("llama3-70b/h100-64")
     assert "--tp-comm-overlap" not in options("llama3-70b/h100-64", sequence_parallel=0)
+
+
+def test_what_a_dispatcher_or_grouped_products_cannot_do_has_no_option() -> None:
+    padded = freed("mixtral-8x7b/h100-64", expert_load_percent=125, ep=8)
+    assert f"{NO_OPTION} expert_load_percent=125" in padded
+    assert not any("capacity" in each for each in padded)
+    assert "--moe-expert-capacity-factor 1.25" in freed("mixtral-8x7b/h100-64", expert_load_percent=125, ep=1)
+    problem = Problem.load("mixtral-8x7b/h100-64").without("fits").set(precision="fp16")
+    assert f"{NO_OPTION} precision=fp16" in launch_options(problem.instance, problem.baseline())
