@@ -2,8 +2,8 @@
 
 A rule that says the same may be dropped on paper, but no design runs that breaks it. What is asked depends on who
 scores: the analytical simulator wants degrees that fill the network (and extents that place them), a served model one
-sequence beside the weights, the calibrated training model nothing. A declared rule that reads `npus` stands, too: what
-it would leave are designs of another cluster.
+sequence beside the weights, the calibrated training model nothing. A declared rule that equates degrees and `npus`
+stands, too: what it would leave are designs of another cluster.
 """
 
 from __future__ import annotations
@@ -42,6 +42,11 @@ def ties_to_cluster(constraint: Constraint) -> bool:
     """Return whether a declared rule ties the degrees to the NPUs there are: without it, a design is of other NPUs."""
     asked_for = (constraint.where.file or "").startswith("--")
     return not asked_for and _NPUS.search(constraint.text) is not None
+
+
+def fixes_the_cluster(constraint: Constraint) -> bool:
+    """Return whether a declared rule says that the degrees multiply to the NPUs there are, no fewer and no more."""
+    return ties_to_cluster(constraint) and "==" in constraint.text
 
 
 def _filled(parameter_set: ParameterSet, dimensions: int) -> Iterator[Constraint]:

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from cosmic_opt.analysis.enforced import enforced, ties_to_cluster
+from cosmic_opt.analysis.enforced import enforced, fixes_the_cluster
 from cosmic_opt.analysis.hidden_data import HiddenDatum, hidden_data, least_change, reads_through_quantities
 from cosmic_opt.analysis.nearest import Neighbour, nearest_designs
 from cosmic_opt.analysis.relaxation import Drop, Relaxation, Renumber, cheapest_relaxations
@@ -173,7 +173,7 @@ def count_or_none(parameter_set: ParameterSet) -> int | None:
 def relaxable_of(spec: InstanceSpec, edits: Edits, instance: BoundInstance) -> Relaxable:
     """Return what may be changed in a problem: its rules, numbers of them, and the domains of what it fixes.
 
-    What the simulator enforces stands, and so does what ties the degrees to the NPUs there are.
+    What the simulator enforces stands, and so does what equates the degrees and the NPUs there are.
     """
     own = instance.parameter_set
     units = {
@@ -189,7 +189,7 @@ def relaxable_of(spec: InstanceSpec, edits: Edits, instance: BoundInstance) -> R
         replace(wide, constraints=(*wide.constraints, *enforced(instance, wide))),
         data,
         implied_rules(spec, edits, own.constraints),
-        frozenset(rule.name for rule in (*asked, *filter(ties_to_cluster, own.constraints))),
+        frozenset(rule.name for rule in (*asked, *filter(fixes_the_cluster, own.constraints))),
     )
 
 

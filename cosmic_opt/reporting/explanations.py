@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from fractions import Fraction
 from itertools import groupby
 
+from cosmic_opt.analysis.enforced import ties_to_cluster
 from cosmic_opt.analysis.explain import Explanation, Repair, WhyNot
 from cosmic_opt.analysis.nearest import Neighbour
 from cosmic_opt.analysis.relaxation import Allow, Change, Drop, Relaxation, Renumber
@@ -129,7 +130,8 @@ def _renumbered(rule: Constraint, changes: Sequence[Change]) -> str:
 def _change_text(parameter_set: ParameterSet, change: Change) -> str:
     match change:
         case Drop(rule):
-            return f"drop {rule.name} ({clip(rule.text)})"
+            other = ": then designs are of another number of NPUs" if ties_to_cluster(rule) else ""
+            return f"drop {rule.name} ({clip(rule.text)}){other}"
         case Renumber(number, new):
             return f"{number.datum} from {show(number.value, number.unit)} to {show(new, number.unit)}"
         case Allow(column, value):
@@ -198,7 +200,7 @@ def _repairs_text(explanation: Explanation) -> str:
         lines.append(f"  cost {_cost(relaxation.cost)}{left}{proof}")
         lines.append(f"    {change_text(explanation.instance.parameter_set, relaxation)}")
         options = shlex.join(edit_arguments(repair.edits))
-        lines.append(f"    {options or 'no option at all'}")
+        lines.append(f"    {options or 'the problem as its file declares it'}")
     if explanation.best is None and not explanation.achievable and explanation.repairs[0].relaxation.proved:
         lines.append("  proved: nothing costs less than the first")
     return "\n".join(lines)

@@ -33,9 +33,9 @@ def metric_limits(parameter_set: ParameterSet) -> dict[str, int]:
                 f"the rule {constraint.name!r} is not a limit on {'a simulated time' if inference else 'the step'}: "
                 f"{constraint.text}",
                 where=constraint.where,
-                hint="write first_token_time <= 500 ms, or throughput >= 100"
+                hint="write first_token_time <= 500 ms, throughput >= 100, or energy <= 1 J"
                 if inference
-                else "write step_time <= 2 s, or throughput >= 100",
+                else "write step_time <= 2 s, throughput >= 100, or energy <= 500 kJ",
             )
         for name, ticks in found:
             limits[name] = min(ticks, limits.get(name, ticks))

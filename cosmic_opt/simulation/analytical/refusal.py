@@ -49,8 +49,9 @@ def _no_algorithm(design: Mapping[str, int], shape: list[int], where: Where | No
     blocks = [CATEGORIES["topology"][design[f"topology[{dim}]"]] for dim in range(len(shape))]
     in_switches = [dim for dim, name in enumerate(chosen) if ALGORITHMS.get(name).in_switch]
     dim = next((dim for dim in in_switches if not TOPOLOGIES.get(blocks[dim]).switched), in_switches[0])
+    has = "does not" if TOPOLOGIES.get(blocks[dim]).switched else "has none"
     return InfeasibleError(
-        f"{chosen[dim]} needs a switch that reduces, and the {blocks[dim]} of dimension {dim} has none",
+        f"{chosen[dim]} needs a switch that reduces, and the {blocks[dim]} of dimension {dim} {has}",
         where=where,
         hint="a rule must keep all(algorithm[d] == in_network implies topology[d] == switch for d in dim), and "
         "in_network_reduction=1 says that switches add and copy messages",
