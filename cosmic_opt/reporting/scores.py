@@ -88,8 +88,8 @@ def _too_many_npus(report: Report) -> list[str]:
     if report.npus_used <= report.npus:
         return []
     return [
-        f"the design uses {exact(report.npus_used)} NPUs and there are {exact(report.npus)}: its times are of a larger "
-        f"cluster, and rates per NPU, shares of the peak and prices mean nothing; keep the rule that ties it to npus"
+        f"the design uses {exact(report.npus_used)} NPUs and there are {exact(report.npus)}: its times and rates are "
+        "of a larger cluster than its prices; keep the rule that ties it to npus"
     ]
 
 

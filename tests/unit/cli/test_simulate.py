@@ -156,3 +156,12 @@ def test_a_fabric_that_grew_says_so() -> None:
     assert keys["warnings"] == [
         "2,048 NPUs on a system of 1,024: its outermost network is taken to reach all of them at its own rate and price"
     ]
+
+
+def test_a_design_of_a_larger_cluster_has_rates_of_the_npus_that_it_uses() -> None:
+    loose = ("cosmic/gpt3-13b-system2", "--set", "npus=100", "--without", "world_size", "--without", "shape", "--json")
+    keys = run("simulate", *loose).keys
+    own = run("simulate", "cosmic/gpt3-13b-system2", "--json").keys
+    assert keys["metrics"]["step_time_s"] == own["metrics"]["step_time_s"]
+    assert keys["metrics"]["model_flop_fraction"] == own["metrics"]["model_flop_fraction"] < 1
+    assert keys["warnings"][0].startswith("the design uses 1,024 NPUs and there are 100: ")

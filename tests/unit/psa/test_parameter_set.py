@@ -41,6 +41,19 @@ def test_design_outside_a_domain_is_refused_with_what_is_allowed() -> None:
     assert caught.value.hint == "allowed: 1, 2, 4"
 
 
+@pytest.mark.parametrize(
+    ("value", "shown"),
+    [
+        (70, "50, 52, 54, 56, 58, 60, 62, 64, 66, 68"),  # beyond the last one
+        (41, "32, 34, 36, 38, 40, 42, 44, 46, 48, 50"),  # between two
+        (-5, "0, 2, 4, 6, 8, 10, 12, 14, 16, 18"),
+        ("x", "0, 2, 4, 6, 8, 10, 12, 14, 16, 18"),
+    ],
+)
+def test_of_a_large_domain_a_hint_lists_the_neighbours(value: int | str, shown: str) -> None:
+    assert column("batch", *range(0, 70, 2)).allowed_near(value) == f"allowed: {shown} and 25 others"
+
+
 def test_incomplete_design_is_refused_with_what_is_missing() -> None:
     with pytest.raises(SpecError, match="the design gives no value for 'policy'"):
         SMALL.design({"tp": 1})

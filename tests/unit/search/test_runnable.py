@@ -118,6 +118,10 @@ def test_reduction_where_no_switch_is_names_the_missing_rule(tmp_path: Path) -> 
     assert found is not None
     assert found.every
     assert "in_network needs a switch that reduces, and the ring of dimension 0 has none" in found.reason
+    asked = Problem.load(path).fix({"algorithm[0]": "ring"}).fix(pp=1).require("algorithm[1] == in_network")
+    plain = asked.cannot_run()
+    assert plain is not None
+    assert "and the switch of dimension 1 does not" in plain.reason
 
 
 def test_a_calibrated_problem_whose_designs_all_run_has_nothing_to_say() -> None:
