@@ -80,8 +80,8 @@ def _experts(knobs: Mapping[str, Value], own: Calibrated, domain_npus: int) -> l
     """
     many, ep = knobs["interleave"] != 1, int(knobs["ep"])
     found = ["--expert-tensor-parallel-size 1"] if knobs["tp"] != 1 else []  # the flag's default is tp
-    found += [f"{NO_OPTION} precision=fp16"] if own.recipe.name == "fp16" else []  # grouped products are for bf16
-    found += ["--moe-grouped-gemm"]
+    plain = own.recipe.name == "fp16"  # grouped products are for bf16
+    found += [f"{NO_OPTION} grouped products of experts in fp16" if plain else "--moe-grouped-gemm"]
     once = ep > 1 and own.stack.sends_once_per_rank
     if once:
         backend = "deepep" if domain_npus <= DEEPEP_NPUS else "hybridep"

@@ -78,4 +78,7 @@ def test_what_a_dispatcher_or_grouped_products_cannot_do_has_no_option() -> None
     assert not any("capacity" in each for each in padded)
     assert "--moe-expert-capacity-factor 1.25" in freed("mixtral-8x7b/h100-64", expert_load_percent=125, ep=1)
     problem = Problem.load("mixtral-8x7b/h100-64").without("fits").set(precision="fp16")
-    assert f"{NO_OPTION} precision=fp16" in launch_options(problem.instance, problem.baseline())
+    half = launch_options(problem.instance, problem.baseline())
+    assert "--fp16" in half
+    assert "--moe-grouped-gemm" not in half
+    assert f"{NO_OPTION} grouped products of experts in fp16" in half
