@@ -8,7 +8,7 @@ from functools import cached_property
 
 from cosmic_opt.catalog.calibrated import Calibrated, calibrated_of
 from cosmic_opt.catalog.columns import FROM_DIMENSION, BoundColumns, bind_columns
-from cosmic_opt.catalog.data import DEFAULTS, JOB, SYSTEM, WORKLOAD, job_data, read_datum, read_setting
+from cosmic_opt.catalog.data import DEFAULTS, JOB, SHAPE, SYSTEM, WORKLOAD, job_data, read_datum, read_setting
 from cosmic_opt.catalog.edits import Edits
 from cosmic_opt.catalog.instance_file import InstanceSpec
 from cosmic_opt.catalog.job_kinds import INFERENCE, SIMULATED
@@ -161,7 +161,7 @@ class _Binding:
         changes: dict[str, Value] = {}
         for name, text in self.edits.set:
             changes |= read_setting(name, text, self.spec)
-        shape = {**self.spec.workload, **{name: changes[name] for name in WORKLOAD if name in changes}}
+        shape = {**self.spec.workload, **{name: changes[name] for name in SHAPE if name in changes}}
         workload = from_mapping(shape, self.spec.workload_where)
         self.data |= {name: getattr(workload, name) for name in WORKLOAD}
         self.data |= {"npus": system.npus, "dims": self.dimensions, "seq": workload.sequence}

@@ -98,9 +98,10 @@ def _require_analytical(spec: InstanceSpec, workload: Transformer, data: Mapping
     if "precision" in data:
         hint = "add 'stack: megatron-te-2025', or leave the precision out"
         raise SpecError("a precision needs a software stack", where=spec.where, hint=hint)
-    if not workload.is_dense or workload.clamped_gate:
+    if not workload.is_dense or workload.clamped_gate or workload.mtp_layers:
         raise SpecError(
-            f"{workload.name} has experts, latent attention or a clamped gate, which only calibrated stacks run",
+            f"{workload.name} has experts, latent attention, a clamped gate or multi-token prediction, which only "
+            "calibrated stacks run",
             where=spec.where,
             hint="add 'stack: megatron-te-2025' to the instance, or --set stack=megatron-te-2025",
         )

@@ -125,6 +125,11 @@ PLACEMENT_KNOBS = ("order", "extent")
 """Where parallel groups lie: by a filling order, or freely. A problem opens one of them, never both."""
 WORKLOAD = ("layers", "hidden", "heads", "kv_heads", "head_dim", "ffn", "vocabulary")
 """Shape fields of a workload that rules may name and `set` may change."""
+SHAPE = {
+    **{name: Datum(high=10**9, low=int(name != "vocabulary")) for name in WORKLOAD},
+    "mtp_layers": Datum(high=10**6, low=0, why="layers of multi-token prediction, which are trained and not served"),
+}
+"""All of them that `set` may change."""
 
 
 def job_data(kind: JobKind) -> Mapping[str, Datum]:
@@ -179,8 +184,9 @@ def read_setting(name: str, text: str, spec: InstanceSpec) -> dict[str, Value]:
     check_typed(text, datum.unit, where)
     if name in (*job, *SYSTEM):
         return read_datum(spec.kind, name, text, where)
-    if name in WORKLOAD:
-        return {name: Datum(high=10**9, low=0 if name == "vocabulary" else 1).read(name, text, where)}
+    shape = WORKLOAD if spec.kind is INFERENCE else tuple(SHAPE)
+    if name in shape:
+        return {name: SHAPE[name].read(name, text, where)}
     if name in software:
         return {name: read_software(spec.kind, name, text, where)}
     latencies = [f"latency[{d}]" for d in range(len(spec.system.dimensions))]
@@ -190,5 +196,5 @@ def read_setting(name: str, text: str, spec: InstanceSpec) -> dict[str, Value]:
     bandwidths = [f"bandwidth[{d}]" for d in range(len(spec.system.dimensions))]
     if name in bandwidths:
         return {name: Datum(Unit.BYTES_PER_S).read(name, text, where)}
-    known = [*job, *SYSTEM, *WORKLOAD, *software, "latency", *latencies, *bandwidths]
+    known = [*job, *SYSTEM, *shape, *software, "latency", *latencies, *bandwidths]
     raise SpecError(f"unknown datum {name!r}", where=where, hint=nearest(name, known))

@@ -5,9 +5,14 @@ from __future__ import annotations
 from collections.abc import Mapping
 from itertools import groupby
 
+import numpy as np
+
 from cosmic_opt.catalog.calibrated import Calibrated
 from cosmic_opt.psa.domain import Value
 from cosmic_opt.reporting.launch_entries import NO_OPTION, missing, notes_last
+from cosmic_opt.workloads.language_model import LanguageModel
+from cosmic_opt.workloads.stage_load import stage_layers
+from cosmic_opt.workloads.training_designs import TrainingDesigns
 
 SIZES = {
     "--tensor-model-parallel-size": "tp",
@@ -25,7 +30,8 @@ EXCHANGES = {"ring": "p2p", "all_gather": "all_gather", "all_to_all": "a2a"}
 def megatron_options(knobs: Mapping[str, Value], own: Calibrated, domain_npus: int) -> list[str]:
     """Return the options, one entry each, of a job whose scale-up domains have `domain_npus` GPUs."""
     found = [f"{option} {knobs[name]}" for option, name in SIZES.items() if knobs[name] != 1]
-    found += _pieces(own.model.layers, int(knobs["pp"]), int(knobs["interleave"]))
+    found += _pieces(own.model, int(knobs["pp"]), int(knobs["interleave"]))
+    found += [f"--mtp-num-layers {own.model.mtp_layers}"] if own.model.mtp_layers else []
     if own.model.experts is not None:
         found += _experts(knobs, own, domain_npus)
     found += [f"--micro-batch-size {knobs['micro_batch']}", f"--global-batch-size {knobs['global_batch']}"]
@@ -46,28 +52,28 @@ def megatron_options(knobs: Mapping[str, Value], own: Calibrated, domain_npus: i
     return notes_last(found + missing(knobs, known))
 
 
-def _pieces(layers: int, pp: int, interleave: int) -> list[str]:
+def _pieces(model: LanguageModel, pp: int, interleave: int) -> list[str]:
     """Return how layers are dealt out: evenly, or with slots that embedding and loss take, or by a written layout."""
-    empty = -layers % (pp * interleave)
-    if empty > 2:
-        return [f'--pipeline-model-parallel-layout "{pipeline_layout(layers, pp * interleave)}"']
+    empty = -model.layers % (pp * interleave)
+    if empty > 2 or (empty and model.mtp_layers):
+        return [f'--pipeline-model-parallel-layout "{pipeline_layout(model, pp, interleave)}"']
     found = [f"--num-virtual-stages-per-pipeline-rank {interleave}"] if interleave != 1 else []
     found += ["--account-for-loss-in-pipeline-split"] if empty else []
     return found + (["--account-for-embedding-in-pipeline-split"] if empty == 2 else [])
 
 
-def pipeline_layout(layers: int, pieces: int) -> str:
+def pipeline_layout(model: LanguageModel, pp: int, interleave: int) -> str:
     """Return the layers (t) of each virtual stage, in the order of the model, from the embedding (E) to the loss (L).
 
-    Slots without a layer are the first and the last ones, the larger half at the end, as `stage_load` counts them;
+    Slots without a layer are where `stage_load` counts them, layers of multi-token prediction (m) in front of the loss;
     equal neighbours are written once: `(tt|)*29`. The number of virtual stages is that of the pieces, so that it is not
     given by itself.
     """
-    each = -(-layers // pieces)
-    begin = (each * pieces - layers) // 2
-    held = (min((i + 1) * each, begin + layers) - max(i * each, begin) for i in range(pieces))
-    stages = ["t" * max(0, count) for count in held]
-    stages[0], stages[-1] = f"E{stages[0]}", f"{stages[-1]}L"
+    pieces = pp * interleave
+    places = np.arange(float(pieces))
+    held = stage_layers(model.layers, TrainingDesigns.of(pp=np.full(pieces, pieces)), places, model.mtp_layers)
+    stages = ["t" * int(count) for count in held]
+    stages[0], stages[-1] = f"E{stages[0]}", f"{stages[-1]}{'m' * model.mtp_layers}L"
     runs = [(stage, len(list(run))) for stage, run in groupby(f"{stage}|" for stage in stages)]
     return "".join(f"({stage})*{count}" if count > 1 else stage for stage, count in runs).removesuffix("|")
 

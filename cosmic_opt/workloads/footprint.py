@@ -91,6 +91,11 @@ def layer_parameters(model: LanguageModel, designs: TrainingDesigns) -> tuple[Fl
     return dense, model.expert_parameters / designs.ep
 
 
+def joining_parameters(model: LanguageModel, designs: TrainingDesigns) -> FloatArray:
+    """Return the weights of the joining map of one layer of multi-token prediction on one rank."""
+    return np.asarray(model.joining_matmul.parameters / designs.tp)
+
+
 def table_parameters(model: LanguageModel, designs: TrainingDesigns) -> FloatArray:
     """Return the weights of embedding and head on an end stage; a single stage holds both unless they are tied."""
     both = 1.0 if model.tied_embeddings else 2.0
@@ -151,13 +156,18 @@ def footprint(
     first = first_layers_model(job.model)
     per_layer = _kept_bytes(job, designs, operand_bytes)
     per_first = per_layer if first is None else _kept_bytes(_with_model(job, first), designs, operand_bytes)
+    joining = _joining_bytes(job, designs, operand_bytes)
     logits = LOGIT_BYTES * designs.tokens(job) * job.model.vocabulary / designs.tp
     parts = [
         Footprint(
             *_states(job, designs, stage, cast_bytes),
             layers_bytes=stage.in_flight
-            * ((stage.layers - stage.first_layers) * per_layer + stage.first_layers * per_first),
-            logits_bytes=stage.has_head * logits,
+            * (
+                (stage.layers - stage.first_layers) * per_layer
+                + stage.first_layers * per_first
+                + stage.mtp_layers * (per_layer + joining)
+            ),
+            logits_bytes=(stage.has_head + stage.mtp_layers) * logits,
             stage=stage.index,
         )
         for stage in loads(job.model, job, designs)
@@ -174,6 +184,13 @@ def _kept_bytes(job: FootprintJob, designs: TrainingDesigns, operand_bytes: floa
     inputs = 2 * designs.tokens(job) * job.model.hidden / _split(job, designs)
     partly = kept * (1 - ELEMENTWISE_SHARE * again.elementwise) - again.attention * score_bytes(job, designs)
     return np.asarray(again.layers * inputs + (1 - again.layers) * np.maximum(partly, inputs))
+
+
+def _joining_bytes(job: FootprintJob, designs: TrainingDesigns, operand_bytes: float) -> FloatArray:
+    """Return what the joining map of multi-token prediction keeps per micro-batch: an embedding and a hidden state in
+    16 bits, as their norms read them, and both together as the map's operand."""
+    kept = designs.tokens(job) * 2 * (2 + operand_bytes) * job.model.hidden
+    return np.asarray(kept / _split(job, designs))
 
 
 @dataclass(frozen=True, slots=True)
@@ -213,10 +230,10 @@ def _stage_layers(model: LanguageModel, designs: TrainingDesigns, stage: StageLo
     """Return the weights of a stage's layers on one rank: (those split over tp, routed experts)."""
     dense, expert = layer_parameters(model, designs)
     first = first_layers_model(model)
-    if first is None:
-        return stage.layers * dense, stage.layers * expert
-    others, own = stage.layers - stage.first_layers, layer_parameters(first, designs)[0]
-    return others * dense + stage.first_layers * own, others * expert
+    own = np.zeros_like(designs.tp) if first is None else layer_parameters(first, designs)[0]
+    others = stage.layers - stage.first_layers + stage.mtp_layers
+    joining = stage.mtp_layers * joining_parameters(model, designs)
+    return others * dense + stage.first_layers * own + joining, others * expert
 
 
 def _states(

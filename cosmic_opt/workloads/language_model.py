@@ -44,6 +44,9 @@ class LanguageModel:
         clamped_gate: The gate is clamped, scaled and shifted and its maps have biases (gpt-oss, arXiv 2508.10925,
             section 2), which no fused kernel covers.
         mlp_biases: Both maps of the MLP, or of each expert, have a bias.
+        mtp_layers: Layers of multi-token prediction, trained and not served: each joins the last hidden states with the
+            embedding of the next token (a map from 2 h to h), runs one more layer and the head again (DeepSeek-V3,
+            section 2.2).
         latent: Latent attention instead of grouped-query attention.
         experts: The mixture of experts, or None for a dense model.
     """
@@ -61,6 +64,7 @@ class LanguageModel:
     tied_embeddings: bool = False
     clamped_gate: bool = False
     mlp_biases: bool = False
+    mtp_layers: int = 0
     latent: LatentAttention | None = None
     experts: Experts | None = None
 
@@ -70,6 +74,8 @@ class LanguageModel:
                 raise SpecError(f"{field} is {getattr(self, field)}", where=Where(key=field), hint="at least 1")
         if self.experts is None and self.ffn < 1:
             raise SpecError("neither an MLP nor experts", where=Where(key="ffn"), hint="give ffn or experts")
+        if self.mtp_layers < 0:
+            raise SpecError(f"mtp_layers is {self.mtp_layers}", where=Where(key="mtp_layers"), hint="at least 0")
 
     @property
     def score_width(self) -> int:
@@ -134,8 +140,13 @@ class LanguageModel:
         """Weights of the output map."""
         return self.vocabulary * self.hidden
 
+    @property
+    def joining_matmul(self) -> Matmul:
+        """The map of a layer of multi-token prediction, from a hidden state and an embedding to its input."""
+        return Matmul("join", 2 * self.hidden, self.hidden, "outputs")
+
     def parameters(self) -> int:
-        """Return the weights of the whole model; norms and biases (below 0.1 %) are not counted."""
+        """Return the weights of the model as served; norms and biases (below 0.1 %) are not counted."""
         dense = self.experts.dense_layers if self.experts else 0
         layer = self.attention_parameters + self.dense_mlp_parameters + self.expert_parameters
         first = self.attention_parameters
@@ -143,6 +154,11 @@ class LanguageModel:
             first += sum(matmul.parameters for matmul in self.mlp_matmuls(self.experts.dense_ffn))
         tables = self.head_parameters * (1 if self.tied_embeddings else 2)
         return (self.layers - dense) * layer + dense * first + tables
+
+    def trained_parameters(self) -> int:
+        """Return the weights of the model with what predicts further tokens, whose embedding and head are shared."""
+        layer = self.attention_parameters + self.dense_mlp_parameters + self.expert_parameters
+        return self.parameters() + self.mtp_layers * (layer + self.joining_matmul.parameters)
 
 
 def language_model(workload: Transformer) -> LanguageModel:
@@ -167,6 +183,7 @@ def language_model(workload: Transformer) -> LanguageModel:
         tied_embeddings=workload.tied_embeddings,
         clamped_gate=workload.clamped_gate,
         mlp_biases="mlp" in workload.biases,
+        mtp_layers=workload.mtp_layers,
         latent=workload.latent,
         experts=workload.experts,
     )
@@ -179,10 +196,13 @@ def training_flops(
 
     96 B s L h^2 (1 + s/6h + V/16Lh) for GPT with full recompute, which is a fourth pass (Narayanan 2021, eq. 3). That
     counts attention in full, a `causal` model needs half of it. Of routed experts only the ones a token visits count.
+    Multi-token prediction counts, as in Megatron-LM: a layer, its joining map and the head once more each.
     """
     tokens = sequences * sequence
     weights = model.attention_parameters + model.dense_mlp_parameters
     if model.experts is not None:
         weights += model.expert_parameters * model.experts.top_k // model.experts.count
     attention = (1 if causal else 2) * tokens * sequence * (model.score_width + model.value_width)
-    return passes * model.layers * (2 * tokens * weights + attention) + 6 * tokens * model.head_parameters
+    layers = (model.layers + model.mtp_layers) * (2 * tokens * weights + attention)
+    joins = model.mtp_layers * 2 * tokens * model.joining_matmul.parameters
+    return passes * (layers + joins) + 6 * tokens * (1 + model.mtp_layers) * model.head_parameters

@@ -17,6 +17,7 @@ class StageLoad:
     Attributes:
         index: Its place in the pipeline, from 0.
         layers: Layers it holds; of them `first_layers` are such that a mixture of experts begins with.
+        mtp_layers: Layers of multi-token prediction it holds: those of the model, on the last stage.
         tables: Token tables and heads it holds, in units of one.
         in_flight: Micro-batches whose activations it keeps at once, in units of its layers.
         has_head: 1 where it computes logits.
@@ -25,6 +26,7 @@ class StageLoad:
     index: FloatArray
     layers: FloatArray
     first_layers: FloatArray
+    mtp_layers: FloatArray
     tables: FloatArray
     in_flight: FloatArray
     has_head: FloatArray
@@ -35,24 +37,33 @@ def most_layers(layers: int, designs: TrainingDesigns) -> FloatArray:
     return np.asarray(np.ceil(layers / (designs.pp * designs.interleave)) * designs.interleave)
 
 
-def end_layers(layers: int, designs: TrainingDesigns) -> tuple[FloatArray, FloatArray]:
+def end_layers(layers: int, designs: TrainingDesigns, mtp_layers: int = 0) -> tuple[FloatArray, FloatArray]:
     """Return the layers of the first and of the last stage; both are all of them where there is one stage."""
-    return stage_layers(layers, designs, np.zeros_like(designs.pp)), stage_layers(layers, designs, designs.pp - 1)
+    ends = (np.zeros_like(designs.pp), designs.pp - 1)
+    first, last = (stage_layers(layers, designs, stage, mtp_layers) for stage in ends)
+    return first, last
 
 
-def stage_layers(layers: int, designs: TrainingDesigns, stage: FloatArray) -> FloatArray:
-    """Return the layers of a stage, counted from 0.
+def stage_layers(layers: int, designs: TrainingDesigns, stage: FloatArray, mtp_layers: int = 0) -> FloatArray:
+    """Return the layers of a stage, counted from 0, those of multi-token prediction aside.
 
     Slots without a layer stand for the embedding and the loss, as in 126 = 128 - 2 (Llama Team 2024, section 3.3.2):
-    they are the first and the last slots of the model, the larger half at the end.
+    they are the first and the last slots of the model, the larger half at the end. Of a model with `mtp_layers` up to
+    two more than those are at the end, in one virtual stage: 61 = 64 - 3 (DeepSeek-V3's layouts in
+    NVIDIA-NeMo/Megatron-Bridge).
     """
-    begin = _first_slot(layers, designs)
+    begin = _first_slot(layers, designs, mtp_layers)
     return _slots_before(layers, designs, stage, begin + layers) - _slots_before(layers, designs, stage, begin)
 
 
-def _first_slot(layers: int, designs: TrainingDesigns) -> FloatArray:
+def _first_slot(layers: int, designs: TrainingDesigns, mtp_layers: int) -> FloatArray:
     """Return the slots in front of the first layer."""
-    return np.asarray(np.floor((most_layers(layers, designs) * designs.pp - layers) / 2))
+    most = most_layers(layers, designs)
+    empty = most * designs.pp - layers
+    at_end = np.ceil(empty / 2)
+    if mtp_layers:
+        at_end = np.maximum(at_end, np.minimum(empty, np.minimum(most / designs.interleave, mtp_layers + 2)))
+    return np.asarray(empty - at_end)
 
 
 def _slots_before(layers: int, designs: TrainingDesigns, stage: FloatArray, end: FloatArray) -> FloatArray:
@@ -78,9 +89,18 @@ def first_layers(model: LanguageModel, designs: TrainingDesigns, stage: FloatArr
     first = first_layers_model(model)
     if first is None:
         return np.zeros_like(designs.tp)
-    begin = _first_slot(model.layers, designs)
+    begin = _first_slot(model.layers, designs, model.mtp_layers)
     end = _slots_before(model.layers, designs, stage, begin + first.layers)
     return end - _slots_before(model.layers, designs, stage, begin)
+
+
+def copied_tables(model: LanguageModel, designs: TrainingDesigns) -> FloatArray:
+    """Return the token tables a last stage holds besides its head, to embed the tokens that it predicts from.
+
+    One where a pipeline keeps the first table elsewhere, unless the head itself is that table.
+    """
+    copied = model.mtp_layers > 0 and not model.tied_embeddings
+    return (designs.pp > 1).astype(float) if copied else np.zeros_like(designs.pp)
 
 
 def in_flight(job: Batch, designs: TrainingDesigns, stage: FloatArray | int = 0) -> FloatArray:
@@ -105,7 +125,7 @@ def loads(model: LanguageModel, job: Batch, designs: TrainingDesigns) -> tuple[S
     """
     end, first = designs.pp - 1, first_layers_model(model)
     slots = most_layers(model.layers, designs) / designs.interleave
-    lighter = _first_slot(model.layers, designs) + (first.layers if first else 0)
+    lighter = _first_slot(model.layers, designs, model.mtp_layers) + (first.layers if first else 0)
     most = int(np.max(np.minimum(np.ceil(lighter / slots), end), initial=1.0))
     inner = (_load(model, job, designs, np.minimum(float(index), end)) for index in range(1, most + 1))
     return (_load(model, job, designs, np.zeros_like(end)), *inner, _load(model, job, designs, end))
@@ -116,9 +136,10 @@ def _load(model: LanguageModel, job: Batch, designs: TrainingDesigns, index: Flo
     both = 1.0 if model.tied_embeddings else 2.0
     return StageLoad(
         index=index,
-        layers=stage_layers(model.layers, designs, index),
+        layers=stage_layers(model.layers, designs, index, model.mtp_layers),
         first_layers=first_layers(model, designs, index),
-        tables=np.where(begins & ends, both, (begins | ends).astype(float)),
+        mtp_layers=model.mtp_layers * ends.astype(float),
+        tables=np.where(begins & ends, both, (begins | ends).astype(float)) + copied_tables(model, designs) * ends,
         in_flight=in_flight(job, designs, index),
         has_head=ends.astype(float),
     )

@@ -29,6 +29,7 @@ class Transformer:
         ffn: Width inside the MLP, of one branch when `gated_mlp`.
         sequence: Tokens of one sequence unless a job says otherwise.
         clamped_gate: The gate is clamped, scaled and shifted, a chain of kernels; only calibrated stacks know its cost.
+        mtp_layers: Layers of multi-token prediction trained behind the last one (`LanguageModel`), likewise.
         tied_embeddings: The head reuses the token table.
         positions: Rows of the learned position table; 0 means rotary embeddings of queries and keys.
         biases: Which linear maps have one: "qkv", "out" (attention output), "mlp" (both MLP maps).
@@ -59,6 +60,7 @@ class Transformer:
     experts: Experts | None = None
     latent: LatentAttention | None = None
     clamped_gate: bool = False
+    mtp_layers: int = 0
 
     def __post_init__(self) -> None:
         _check(self)
@@ -270,6 +272,9 @@ def _check(workload: Transformer) -> None:
         raise _error(f"{workload.experts.dense_layers} dense layers", "experts.dense_layers", hint)
     if workload.clamped_gate and not workload.gated_mlp:
         raise _error("a clamped gate without a gate", "clamped_gate", "write gated_mlp: true, or leave it out")
+    if workload.mtp_layers < 0 or (workload.mtp_layers and workload.is_vision):
+        hint = "give the layers that predict further tokens of a text, or leave it out"
+        raise _error(f"mtp_layers is {workload.mtp_layers}", "mtp_layers", hint)
     if workload.is_vision and not workload.is_dense:
         raise _error("an image model with experts or latent attention", "experts", "leave them out")
     _check_ends(workload)

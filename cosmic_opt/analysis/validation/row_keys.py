@@ -15,7 +15,7 @@ COMMON = (
 DIMS = (
     *("hidden", "layers", "heads", "kv_heads", "head_dim", "ffn", "gated_mlp", "activation", "vocab", "attention"),
     *("experts", "top_k", "moe_ffn", "shared_experts", "dense_layers", "dense_ffn"),
-    *("expert_groups", "expert_group_top_k", "mlp_biases"),
+    *("expert_groups", "expert_group_top_k", "mlp_biases", "mtp_layers"),
 )
 RELEASES = ("engine_release", "engine_version", "release", "version")
 """Where a row may state the release of its engine apart from the name."""

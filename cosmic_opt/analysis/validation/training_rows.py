@@ -82,7 +82,7 @@ def read_row(row: Row) -> TrainingRow:
     _check_size(row, designs)
     check_training(setup, designs)
     recompute, stated = _recompute(row, setup, designs)
-    assumed = (*_assumed(row, stack, stated), *_refused_schedule(setup, designs))
+    assumed = (*_assumed(row, setup, stated), *_refused_schedule(setup, designs))
     return TrainingRow(setup, designs.with_recompute(recompute), assumed, stated)
 
 
@@ -129,6 +129,7 @@ def read_model(row: Row, *, dropout: bool = True) -> LanguageModel:
         model,
         clamped_gate=_clamped(dims, known),
         mlp_biases=bool(dims.get("mlp_biases", any(each.mlp_biases for each in known))),
+        mtp_layers=_further_tokens(dims, known),
         experts=_with_groups(dims, model.experts, known),
     )
 
@@ -164,6 +165,13 @@ def _clamped(dims: Row, known: Iterable[LanguageModel]) -> bool:
     if dims.get("activation") is not None:
         return bool(dims["activation"] == "clamped_swiglu")
     return any(each.clamped_gate for each in known)
+
+
+def _further_tokens(dims: Row, known: Iterable[LanguageModel]) -> int:
+    """Return the layers of multi-token prediction: as the row states, else as of a published model of equal layers."""
+    if dims.get("mtp_layers") is not None:
+        return whole_or(dims, "mtp_layers", 0)
+    return max((each.mtp_layers for each in known), default=0)
 
 
 def _with_groups(dims: Row, experts: Experts | None, known: Iterable[LanguageModel]) -> Experts | None:
@@ -332,7 +340,7 @@ def _refused_schedule(setup: TrainingSetup, designs: TrainingDesigns) -> tuple[s
     return (f"the schedule runs, though {setup.stack.name} {refused}",)
 
 
-def _assumed(row: Row, stack: Stack, recompute_stated: bool) -> tuple[str, ...]:
+def _assumed(row: Row, setup: TrainingSetup, recompute_stated: bool) -> tuple[str, ...]:
     """Return what a row leaves open, by field (the rules of primary rows)."""
     board = open_board(row)
     found = [*([] if board is None else [board]), *limit_notes(row)]
@@ -344,7 +352,9 @@ def _assumed(row: Row, stack: Stack, recompute_stated: bool) -> tuple[str, ...]:
         found.append("recompute is not stated or recalled")
     if isinstance(row.get("dims"), dict) and row["dims"].get("experts") and "recalled" in str(row.get("prov")):
         found.append("the experts' dimensions are recalled")
-    if stated_or(row, "cp", 1) > 1 and not stack.context_stated:
+    if setup.model.mtp_layers and row["dims"].get("mtp_layers") is None:
+        found.append("multi-token prediction is not stated: that of the published model of equal layers")
+    if stated_or(row, "cp", 1) > 1 and not setup.stack.context_stated:
         found.append("the context-parallel schedule is not stated: balanced assumed")
     if recomputed_block(row) is not None and (whole(row, "pp") > 1 or stated_or(row, "interleave", 1) > 1):
         found.append("the layers that run again are taken to be those of each (virtual) stage")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import dataclass
 
 import numpy as np
@@ -10,10 +11,9 @@ from cosmic_opt.simulation.calibrated.groups import group_s, ranks_in_node
 from cosmic_opt.simulation.calibrated.job import FloatArray, TrainingDesigns, TrainingSetup
 from cosmic_opt.simulation.calibrated.pipeline import Stages
 from cosmic_opt.system.hardware import bytes_s
-from cosmic_opt.workloads.footprint import expert_shards, layer_parameters, table_parameters, weight_shards
-from cosmic_opt.workloads.language_model import LanguageModel
+from cosmic_opt.workloads.footprint import expert_shards, weight_shards
 from cosmic_opt.workloads.stack import WEIGHT_BYTES
-from cosmic_opt.workloads.stage_load import end_layers, first_layers, first_layers_model, most_layers
+from cosmic_opt.workloads.stage_weights import StageWeights, heavy_stages
 
 
 @dataclass(frozen=True, slots=True)
@@ -81,29 +81,11 @@ def _beside(setup: TrainingSetup, compute_s: FloatArray, traffic_s: FloatArray, 
     return Traffic(traffic_s - hidden, hidden)
 
 
-def stage_parameters(model: LanguageModel, designs: TrainingDesigns) -> tuple[FloatArray, FloatArray]:
-    """Return the weights of the fullest stage on one rank, its table included: (split over tp, routed experts).
-
-    Of a mixture that begins with dense layers it is the last but one, or the last of two: it has most experts.
-    """
-    layers = most_layers(model.layers, designs)
-    dense, expert = layer_parameters(model, designs)
-    first = first_layers_model(model)
-    held = table_parameters(model, designs)
-    if first is not None:
-        middle = designs.pp > 2
-        few = first_layers(model, designs, designs.pp - np.where(middle, 2.0, 1.0))
-        layers = np.where(middle, layers, end_layers(model.layers, designs)[1]) - few
-        held = held + few * layer_parameters(first, designs)[0]
-    return layers * dense + held, layers * expert
-
-
 def weight_casts_s(setup: TrainingSetup, designs: TrainingDesigns) -> FloatArray:
-    """Return seconds of casting the fullest stage's weights where that is done once a step; tables stay as they are."""
+    """Return seconds of casting the weights of the heaviest stage, where that is done once a step; tables stay."""
     if not setup.casts_weights_once:
         return np.zeros_like(designs.tp)
-    held, expert = stage_parameters(setup.model, designs)
-    elements = held - table_parameters(setup.model, designs) + expert
+    elements = _most(stage.layers + stage.experts for stage in heavy_stages(setup.model, designs))
     return bytes_s(setup.device, setup.recipe.cast_bytes * elements, setup.stack.elementwise_fraction)
 
 
@@ -113,7 +95,7 @@ def single_nic_s(setup: TrainingSetup, designs: TrainingDesigns) -> FloatArray:
     Each rank receives the weights twice and sends their gradients once through one network card
     (Rajbhandari 2020, section 7; the published steps imply 21 to 31 GB/s).
     """
-    passed = 3 * WEIGHT_BYTES * setup.model.parameters() / designs.tp
+    passed = 3 * WEIGHT_BYTES * setup.model.trained_parameters() / designs.tp
     return np.where(weight_shards(designs) > 1, passed / setup.nic_bytes_per_s, 0.0)
 
 
@@ -123,26 +105,51 @@ def gradient_s(setup: TrainingSetup, designs: TrainingDesigns, stages: Stages) -
     2021: one all-reduce after the last backward pass. Later: a reduce-scatter and an all-gather that hide behind the
     last micro-batch, or under an interleaved schedule behind min(m, pp) of them, where a share stays exposed.
     """
-    dense, expert = stage_parameters(setup.model, designs)
-    groups = [(dense, weight_shards(designs), designs.tp)]
-    if setup.model.experts is not None:
-        groups.append((expert, expert_shards(designs), designs.ep))
-    size, copies = setup.gradient_bytes, designs.shard_replicas
-    if (setup.gradient_overlap or setup.stack.overlap.gradient) == "none":
-        shown = sum(
-            (group_s(setup, "all_reduce", ranks * copies, inner, size * held) for held, ranks, inner in groups),
+    hides = (setup.gradient_overlap or setup.stack.overlap.gradient) != "none"
+    exchange_s = _scattered_s if hides else _reduced_s
+    traffic = _most(
+        sum(
+            (exchange_s(setup, designs, *group) for group in _exchanged(setup, designs, stage)),
             np.zeros_like(designs.tp),
         )
-        return Traffic(shown, np.zeros_like(shown))
-    traffic = np.zeros_like(designs.tp)
-    for held, ranks, inner in groups:
-        traffic = traffic + reduction_s(setup, designs, ranks, inner, held)
-        traffic = traffic + group_s(setup, "all_gather", ranks, inner, WEIGHT_BYTES * held)
+        for stage in heavy_stages(setup.model, designs)
+    )
+    if not hides:
+        return Traffic(traffic, np.zeros_like(traffic))
     overlap, many = setup.stack.overlap, designs.interleave > 1
     passes = np.where(many, np.minimum(designs.micro_batches(setup), designs.pp), 1.0)
     left = traffic - overlap.hidden_window * passes * stages.longest_s
     shown = np.maximum(left, np.where(many, overlap.least_exposed * traffic, 0.0))
     return Traffic(shown, traffic - shown)
+
+
+def _exchanged(
+    setup: TrainingSetup, designs: TrainingDesigns, stage: StageWeights
+) -> list[tuple[FloatArray, FloatArray, FloatArray]]:
+    """Return (weights, ranks that share them, distance of these ranks) of what is not an expert, and of experts."""
+    groups = [(stage.dense, weight_shards(designs), designs.tp)]
+    if setup.model.experts is not None:
+        groups.append((stage.experts, expert_shards(designs), designs.ep))
+    return groups
+
+
+def _reduced_s(
+    setup: TrainingSetup, designs: TrainingDesigns, held: FloatArray, ranks: FloatArray, inner: FloatArray
+) -> FloatArray:
+    """Return the all-reduce of the gradients of `held` weights over all their copies."""
+    return group_s(setup, "all_reduce", ranks * designs.shard_replicas, inner, setup.gradient_bytes * held)
+
+
+def _scattered_s(
+    setup: TrainingSetup, designs: TrainingDesigns, held: FloatArray, ranks: FloatArray, inner: FloatArray
+) -> FloatArray:
+    """Return the reduction of the gradients of `held` weights to their shards, and the gather of new weights."""
+    gather = group_s(setup, "all_gather", ranks, inner, WEIGHT_BYTES * held)
+    return reduction_s(setup, designs, ranks, inner, held) + gather
+
+
+def _most(values: Iterable[FloatArray]) -> FloatArray:
+    return np.asarray(np.maximum.reduce(list(values)))
 
 
 def optimizer_s(setup: TrainingSetup, designs: TrainingDesigns) -> FloatArray:
@@ -153,9 +160,8 @@ def optimizer_s(setup: TrainingSetup, designs: TrainingDesigns) -> FloatArray:
     """
     stack = setup.stack
     moved_bytes = 2 * stack.held_gradient_bytes + 2 * stack.adam_bytes + WEIGHT_BYTES
-    held, expert = stage_parameters(setup.model, designs)
     sharded = designs.zero_stage >= 1
-    owned = held / np.where(sharded, weight_shards(designs), 1.0)
-    owned = owned + expert / np.where(sharded, expert_shards(designs), 1.0)
+    shards, expert_ranks = (np.where(sharded, each(designs), 1.0) for each in (weight_shards, expert_shards))
+    owned = _most(stage.dense / shards + stage.experts / expert_ranks for stage in heavy_stages(setup.model, designs))
     bandwidth = setup.device.memory_bytes_per_s * stack.elementwise_fraction
     return np.asarray(moved_bytes * owned / bandwidth + stack.host.optimizer_s)

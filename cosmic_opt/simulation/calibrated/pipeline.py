@@ -22,7 +22,8 @@ class Stages:
 
     Attributes:
         layers: Layers of that stage; of them `first_layers` are such that a mixture of experts begins with.
-        has_head: 1 where it computes the logits; `has_embedding` likewise.
+        has_head: 1 where it computes the logits, those of multi-token prediction with its layers included;
+            `has_embedding` likewise.
         exchange_s: What its messages add to a micro-batch, seconds.
         bubble_s: Fill and drain of the whole schedule, seconds.
         longest_s: One micro-batch on that stage, seconds.
@@ -46,10 +47,10 @@ def schedule(setup: TrainingSetup, designs: TrainingDesigns, work: Work, sent_s:
     and 1F1B differ in memory, not in time; a zero-bubble schedule fills two thirds with weight gradients.
     """
     model, layer_s = setup.model, work.layer_s
-    head_s, embedding_s = work.head.both_s + work.head_wait_s, work.embedding.both_s
+    head_s, embedding_s = work.head.both_s + work.head_wait_s + work.mtp_s, work.embedding.both_s
     less_s = np.zeros_like(layer_s) if work.first is None else layer_s - work.first.layer_s
     full = most_layers(model.layers, designs)
-    first, last = end_layers(model.layers, designs)
+    first, last = end_layers(model.layers, designs, model.mtp_layers)
     single, middle = designs.pp == 1, designs.pp > 2
     inner = np.where(less_s > 0, designs.pp - 2, 1.0)  # the later, the fewer layers of the first kind
     few, some, begin = (first_layers(model, designs, stage) for stage in (designs.pp - 1, inner, 0 * inner))

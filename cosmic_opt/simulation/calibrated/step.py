@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 import numpy as np
 
@@ -40,8 +40,8 @@ def step_time(setup: TrainingSetup, designs: TrainingDesigns) -> StepTime:
     """Return the step time of each design and its breakdown.
 
     Terms: matmul, attention, elementwise, casts, tensor_parallel, context_parallel, dispatch (experts only),
-    contention, recompute, host, head, exchange, bubble, sharding, gradients, optimizer, stragglers. Data loading is
-    not part of a step.
+    contention, recompute, host, head, multi_token_prediction (models that train it only), exchange, bubble, sharding,
+    gradients, optimizer, stragglers. Data loading is not part of a step.
 
     Raises:
         SpecError: a stack that shards weights over all ranks is told to keep copies of them.
@@ -58,6 +58,8 @@ def step_time(setup: TrainingSetup, designs: TrainingDesigns) -> StepTime:
     terms["casts"] = terms["casts"] + weight_casts_s(setup, designs)
     terms["host"] = terms["host"] + heads * work.head_wait_s
     terms["head"] = heads * work.head.both_s + micro_batches * stages.has_embedding * work.embedding.both_s
+    if setup.model.mtp_layers:
+        terms["multi_token_prediction"] = heads * work.mtp_s
     terms["exchange"] = micro_batches * stages.exchange_s
     terms["bubble"] = stages.bubble_s
     sharding, gradients = _weights(setup, designs, work, stages)
@@ -91,10 +93,10 @@ def _weights(setup: TrainingSetup, designs: TrainingDesigns, work: Work, stages:
         head_s = work.head.both_s + work.head_wait_s
         ends = sharded_traffic_s(setup, designs, *_windows(head_s, head_s), table_parameters(setup.model, designs))
         per_micro_batch = ends
-        for layer, model in _kinds(setup, work):
+        for layer, model, count in _kinds(setup, work):
             dense, expert = layer_parameters(model, designs)
             unit = sharded_traffic_s(setup, designs, *_windows(layer.plain_s, layer.layer_s), dense + expert)
-            per_micro_batch = per_micro_batch + unit.times(model.layers)
+            per_micro_batch = per_micro_batch + unit.times(count)
     sharding = per_micro_batch.times(np.where(sharded, designs.micro_batches(setup), 0.0))
     return sharding, gradient_s(setup, designs, stages).times(np.where(sharded, 0, 1))
 
@@ -113,14 +115,17 @@ def _refuse_copies(setup: TrainingSetup, shard_replicas: FloatArray) -> None:
         )
 
 
-def _kinds(setup: TrainingSetup, work: Work) -> list[tuple[Work, LanguageModel]]:
-    """Return each kind of layer: its work, and a model of as many layers as there are of it."""
+def _kinds(setup: TrainingSetup, work: Work) -> list[tuple[Work, LanguageModel, int]]:
+    """Return each kind of layer: its work, a model of such layers, and how many there are of it.
+
+    Those of multi-token prediction are like the last ones; their joining maps, gathered beside them, are left out: at
+    most 2 h^2 of a layer's 12 h^2 and more.
+    """
     first = first_layers_model(setup.model)
+    count = setup.model.layers + setup.model.mtp_layers
     if work.first is None or first is None:
-        return [(work, setup.model)]
-    rest = setup.model.layers - first.layers
-    others = [(work, replace(setup.model, layers=rest))] if rest else []
-    return [(work.first, first), *others]
+        return [(work, setup.model, count)]
+    return [(work.first, first, first.layers), (work, setup.model, count - first.layers)]
 
 
 def _windows(plain_s: FloatArray, whole_s: FloatArray) -> tuple[FloatArray, FloatArray]:

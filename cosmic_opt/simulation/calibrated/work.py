@@ -29,6 +29,7 @@ from cosmic_opt.simulation.calibrated.moe import (
     output_bias_pass,
     permute_pass,
 )
+from cosmic_opt.simulation.calibrated.mtp import joining_pass
 from cosmic_opt.workloads.stage_load import first_layers_model
 
 
@@ -45,6 +46,7 @@ class Work:
         plain_s: The layer's time if backward ran nothing again, waiting for the host included.
         head: Logits and loss; `embedding` the look-up.
         head_wait_s: Time of the head the device waits for its host.
+        mtp_s: All layers of multi-token prediction with their logits, waiting for the host included.
         first: The same of one of the layers a mixture of experts begins with, whose MLP is dense; None: it has none.
     """
 
@@ -57,6 +59,7 @@ class Work:
     head: Pass
     embedding: Pass
     head_wait_s: FloatArray
+    mtp_s: FloatArray
     first: Work | None = None
 
     @property
@@ -81,6 +84,7 @@ class Work:
             self.head.take(index),
             self.embedding.take(index),
             self.head_wait_s[index],
+            self.mtp_s[index],
             None if self.first is None else self.first.take(index),
         )
 
@@ -96,11 +100,15 @@ def _work(setup: TrainingSetup, cells: TrainingDesigns) -> Work:
     head = head_pass(setup, cells)
     launched = np.full_like(head.both_s, setup.stack.host.micro_batch_s)
     first = first_layers_model(setup.model)
+    layer, embedding = _layer_work(setup, cells), embedding_pass(setup, cells)
+    head_s = paced_s(head.both_s, launched)
+    further_s = embedding.both_s + joining_pass(setup, cells).both_s + layer.layer_s + head_s
     return replace(
-        _layer_work(setup, cells),
+        layer,
         head=head,
-        embedding=embedding_pass(setup, cells),
-        head_wait_s=paced_s(head.both_s, launched) - head.both_s,
+        embedding=embedding,
+        head_wait_s=head_s - head.both_s,
+        mtp_s=setup.model.mtp_layers * further_s,
         first=None if first is None else _layer_work(replace(setup, model=first), cells),
     )
 
@@ -114,7 +122,8 @@ def _layer_work(setup: TrainingSetup, cells: TrainingDesigns) -> Work:
     once = cells.with_recompute(Recompute.of(np.zeros_like(cells.tp)))
     plain = paced_s(whole.both_s, layer_host_s(setup, once))
     none = Pass.zero(cells)
-    return Work(layer, whole, recompute, launch, paced_s(device, launch) - device, plain, none, none, none.forward_s)
+    wait, nothing = paced_s(device, launch) - device, none.forward_s
+    return Work(layer, whole, recompute, launch, wait, plain, none, none, nothing, nothing)
 
 
 def _layer(setup: TrainingSetup, designs: TrainingDesigns) -> dict[str, Pass]:

@@ -7,6 +7,7 @@ from pathlib import Path
 import pytest
 
 from cosmic_opt.api import Problem
+from cosmic_opt.catalog.calibrated import Calibrated
 from cosmic_opt.catalog.store import data_root
 from cosmic_opt.errors import SpecError
 from cosmic_opt.search.score import simulator_of
@@ -84,9 +85,21 @@ def test_a_device_without_constants_is_refused(tmp_path: Path) -> None:
 
 def test_experts_need_a_stack(tmp_path: Path) -> None:
     name = _instance(tmp_path, workload="mixtral-8x7b", stack="")
-    with pytest.raises(SpecError, match="experts, latent attention or a clamped gate"):
+    with pytest.raises(SpecError, match="experts, latent attention, a clamped gate or multi-token"):
         _ = Problem.load(name).instance
     assert Problem.load(name).set(stack="megatron-te-2025", npus=64).count().value > 0
+
+
+def test_multi_token_prediction_is_set_where_it_is_trained_by_a_calibrated_stack() -> None:
+    own = [Problem.load("deepseek-v3/h100-1024").set(mtp_layers=count).instance.calibrated for count in (0, 2)]
+    assert [each.model.mtp_layers for each in own if isinstance(each, Calibrated)] == [0, 2]
+    for name, count, message in (
+        ("deepseek-v3/h100-1024", -1, "out of range"),
+        ("deepseek-v3/h200-8-serving", 1, "unknown datum"),
+        ("cosmic/gpt3-13b-system2", 1, "multi-token prediction"),
+    ):
+        with pytest.raises(SpecError, match=message):
+            _ = Problem.load(name).set(mtp_layers=count).instance
 
 
 def test_an_image_model_has_no_calibrated_step(tmp_path: Path) -> None:

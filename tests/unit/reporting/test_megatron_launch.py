@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from dataclasses import replace
 
 import pytest
 
@@ -11,6 +12,7 @@ from cosmic_opt.catalog.store import instance_names
 from cosmic_opt.reporting.launch import NO_OPTION, launch_options
 from cosmic_opt.reporting.megatron_launch import pipeline_layout
 from tests.unit.reporting.test_launch import freed, options
+from tests.unit.simulation.calibrated.jobs import DEEPSEEK_MTP, LLAMA_405B
 
 OVERLAP = "--overlap-moe-expert-parallel-comm"
 DEEPSEEK = {"dp": 64, "tp": 1, "pp": 16, "cp": 1, "ep": 64, "sequence_parallel": 0, "interleave": 2}
@@ -24,19 +26,38 @@ def stages_of(layout: str) -> list[str]:
 
 def test_three_empty_slots_are_written_as_a_layout() -> None:
     found = options("deepseek-v3/h100-1024", **DEEPSEEK, recompute="none")
-    assert '--pipeline-model-parallel-layout "Et|(tt|)*30L"' in found
+    assert '--pipeline-model-parallel-layout "Et|(tt|)*30mL"' in found
     assert not any("virtual" in each for each in found)  # the layout says how many
 
 
 @pytest.mark.parametrize(("layers", "pieces"), [(61, 32), (61, 16), (61, 8), (1, 4), (5, 8), (126, 16), (96, 96)])
 def test_a_layout_holds_every_layer_and_as_many_stages_as_told(layers: int, pieces: int) -> None:
-    stages = stages_of(pipeline_layout(layers, pieces))
+    stages = stages_of(pipeline_layout(replace(LLAMA_405B, layers=layers), pieces, 1))
     assert len(stages) == pieces
     assert (stages[0][0], stages[-1][-1]) == ("E", "L")
     held = [stage.count("t") for stage in stages]
     assert sum(held) == layers
     assert max(held) <= -(-layers // pieces)
     assert "".join(stages).strip("EL") == "t" * layers
+
+
+@pytest.mark.parametrize(
+    ("pp", "interleave", "layout"),
+    [
+        (4, 1, "Et*16|(t*16|)*2t*13mL"),
+        (8, 1, "Et*8|(t*8|)*6t*5mL"),
+        (2, 8, "Et*4|(t*4|)*14tmL"),
+        (8, 4, "Et|(tt|)*30mL"),
+    ],
+)
+def test_deepseeks_layouts_are_those_of_the_published_recipes(pp: int, interleave: int, layout: str) -> None:
+    """NVIDIA-NeMo/Megatron-Bridge, recipes/deepseek/h100/deepseek_v3.py and configs of its performance scripts."""
+    assert stages_of(pipeline_layout(DEEPSEEK_MTP, pp, interleave)) == stages_of(layout)
+
+
+def test_layers_of_multi_token_prediction_are_typed_where_the_model_has_them() -> None:
+    assert "--mtp-num-layers 1" in options("deepseek-v3/h100-1024")
+    assert not any("mtp" in each for each in options("qwen3-235b-a22b/b200-256"))
 
 
 def test_gradients_that_are_held_in_16_bits_are_asked_for() -> None:

@@ -2,12 +2,19 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import replace
 
 import pytest
 
 from cosmic_opt.errors import SpecError
-from cosmic_opt.workloads.language_model import Experts, LanguageModel, LatentAttention, language_model
+from cosmic_opt.workloads.language_model import (
+    Experts,
+    LanguageModel,
+    LatentAttention,
+    language_model,
+    training_flops,
+)
 from tests.unit.workloads.shapes import GPT3_175B, VIT_BASE
 
 LLAMA_405B = LanguageModel(
@@ -33,6 +40,31 @@ def test_llama_405b_has_405_billion_weights() -> None:
 
 def test_deepseek_v3_has_671_billion_weights() -> None:
     assert DEEPSEEK_V3.parameters() == pytest.approx(671e9, rel=2e-3)
+
+
+def test_the_module_of_multi_token_prediction_has_11_5_billion_weights_of_its_own() -> None:
+    """README_WEIGHTS.md of the published model: 11.5B besides the shared embedding and head; it is not served."""
+    trained = replace(DEEPSEEK_V3, mtp_layers=1)
+    assert trained.trained_parameters() - DEEPSEEK_V3.parameters() == pytest.approx(11.5e9, rel=2e-2)
+    assert trained.parameters() == DEEPSEEK_V3.parameters()
+    assert trained.joining_matmul.parameters == 2 * 7168**2
+
+
+def test_multi_token_prediction_counts_a_layer_a_joining_map_and_the_head_once_more() -> None:
+    plain, trained = (replace(DEEPSEEK_V3, mtp_layers=count) for count in (0, 2))
+    tokens = 4 * 4096
+    longer = replace(plain, layers=63)
+    layers = training_flops(longer, 4, 4096, 3) - training_flops(plain, 4, 4096, 3)
+    joins, heads = 3 * 2 * tokens * 2 * 7168**2, 3 * 2 * tokens * 129280 * 7168
+    assert training_flops(trained, 4, 4096, 3) == training_flops(plain, 4, 4096, 3) + layers + 2 * (joins + heads)
+
+
+@pytest.mark.parametrize(
+    "build", [lambda: replace(DEEPSEEK_V3, mtp_layers=-1), lambda: replace(VIT_BASE, mtp_layers=1)]
+)
+def test_layers_that_predict_nothing_are_refused(build: Callable[[], object]) -> None:
+    with pytest.raises(SpecError, match="mtp_layers is"):
+        build()
 
 
 def test_latent_attention_is_a_chain_of_five_maps() -> None:

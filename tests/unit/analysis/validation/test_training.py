@@ -233,6 +233,27 @@ def test_routing_is_limited_as_the_row_states_or_as_in_a_published_model_of_equa
     assert groups(hidden=4096) == groups(experts=128) == (0, 0)
 
 
+def test_further_tokens_are_predicted_as_the_row_states_or_as_by_a_published_model_of_equal_layers() -> None:
+    def layers(**dims: int | None) -> int:
+        return read_model(ROW | {"model": "ours", "dims": DEEPSEEK | dims}).mtp_layers
+
+    assert layers() == layers(mtp_layers=None) == 1
+    assert layers(mtp_layers=0) == layers(hidden=4096) == 0
+    assert layers(mtp_layers=2) == layers(mtp_layers=2, hidden=4096) == 2
+    with pytest.raises(SpecError, match="mtp_layers"):
+        layers(mtp_layers=-1)
+
+
+def test_a_row_that_is_silent_about_further_tokens_says_what_is_assumed() -> None:
+    def assumed(**dims: int) -> bool:
+        row = ROW | {"dims": DEEPSEEK | dims, "tp": 8, "dp": 1, "gpus": 8, "ep": 8}
+        return any("multi-token" in each for each in read_row(row).assumed)
+
+    assert assumed()
+    assert not assumed(mtp_layers=1)
+    assert not assumed(mtp_layers=0)
+
+
 @pytest.mark.parametrize(
     ("activation", "gated", "clamped"),
     [("gelu", False, False), ("swiglu", True, False), ("clamped_swiglu", True, True)],

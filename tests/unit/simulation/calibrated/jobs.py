@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 from cosmic_opt.catalog.hardware import load_device
@@ -51,6 +52,7 @@ DEEPSEEK = LanguageModel(
     latent=LatentAttention(),
     experts=Experts(count=256, top_k=8, ffn=2048, shared=1, dense_layers=3, dense_ffn=18432, groups=8, group_top_k=4),
 )
+DEEPSEEK_MTP = replace(DEEPSEEK, mtp_layers=1)
 NICS = {"a100-80": 25e9, "h100-sxm": 50e9, "b200": 50e9, "gb200": 50e9, "mi300x": 50e9}
 NODES = {"a100-80": 8, "h100-sxm": 8, "b200": 8, "gb200": 72, "mi300x": 8}
 

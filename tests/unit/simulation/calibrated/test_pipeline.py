@@ -23,7 +23,7 @@ ZERO = np.zeros(1)
 def work(layer_s: float, head_s: float = 0.0) -> Work:
     layer = Pass(np.array([layer_s / 3]), np.array([2 * layer_s / 3]))
     head = Pass(np.array([head_s]), ZERO)
-    return Work({"matmul": layer}, layer, ZERO, ZERO, ZERO, layer.both_s, head, Pass(ZERO, ZERO), ZERO)
+    return Work({"matmul": layer}, layer, ZERO, ZERO, ZERO, layer.both_s, head, Pass(ZERO, ZERO), ZERO, ZERO)
 
 
 def mixture(layer_s: float, first_s: float, head_s: float = 0.0) -> Work:
@@ -148,6 +148,13 @@ def test_every_first_layer_lies_on_one_stage(pp: int, interleave: int, layers: i
 
 def test_a_model_without_first_layers_has_none_on_any_stage() -> None:
     assert first_layers(QWEN_30B, TrainingDesigns.of(pp=4), ZERO) == 0
+
+
+def test_multi_token_prediction_is_part_of_the_last_stage() -> None:
+    """8 layers of 1 s on four stages: 2 + 3 s at the end set the pace, the others fill and drain 6 s."""
+    ahead = replace(work(1.0), mtp_s=np.array([3.0]))
+    stages = schedule(setup(replace(LLAMA_405B, layers=8)), TrainingDesigns.of(pp=4), ahead, ZERO)
+    assert (stages.longest_s[0], stages.has_head[0], stages.bubble_s[0]) == (5.0, 1.0, 6.0)
 
 
 def test_one_stage_is_as_long_as_both_kinds_of_layers() -> None:
