@@ -7,6 +7,7 @@ import numpy as np
 from cosmic_opt.simulation.calibrated.groups import group_s, ranks_in_node
 from cosmic_opt.simulation.calibrated.job import FloatArray, TrainingDesigns, TrainingSetup
 from cosmic_opt.simulation.calibrated.layer import Pass, accumulate_s
+from cosmic_opt.simulation.calibrated.routing import places_of_a_token
 from cosmic_opt.simulation.calibrated.shapes import ACTIVATION_BYTES
 from cosmic_opt.system.hardware import bytes_s, grouped_gemm_s
 from cosmic_opt.workloads.language_model import Experts
@@ -96,26 +97,6 @@ def dispatch_pass(setup: TrainingSetup, designs: TrainingDesigns, experts: Exper
     )
     once = 2 * (inside + across)
     return Pass(once, once)
-
-
-def places_of_a_token(experts: Experts, places: FloatArray) -> FloatArray:
-    """Return on how many of N ranks or nodes a token's k different experts lie, on average under even routing.
-
-    N (1 - C(E - E/N, k) / C(E, k)) with E experts in all. Where routing is limited to g of G groups, E counts those of
-    g groups and N the places that hold a part of one of them: a place has a part of max(1, G/N) groups, none of which
-    is chosen with probability C(G - max(1, G/N), g) / C(G, g). Exact where no place holds two groups.
-    """
-    count = experts.count
-    if experts.groups:
-        places = places * (1 - _none_of(experts.groups, np.maximum(experts.groups / places, 1.0), experts.group_top_k))
-        count = experts.count // experts.groups * experts.group_top_k
-    return np.asarray(places * (1 - _none_of(count, count / places, experts.top_k)))
-
-
-def _none_of(count: int, held: FloatArray, drawn: int) -> FloatArray:
-    """Return the probability that `drawn` different ones of `count` are none of the `held`: C(n - h, d) / C(n, d)."""
-    factors = [np.clip((count - held - i) / (count - i), 0.0, 1.0) for i in range(drawn)]
-    return np.asarray(np.prod(factors, axis=0))
 
 
 def dispatch_exposed(setup: TrainingSetup, designs: TrainingDesigns, dispatch: Pass, compute: Pass) -> Pass:

@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-from collections import Counter
 from dataclasses import replace
-from itertools import combinations
 from math import comb
 
 import numpy as np
@@ -19,12 +17,10 @@ from cosmic_opt.simulation.calibrated.moe import (
     experts_pass,
     output_bias_pass,
     permute_pass,
-    places_of_a_token,
     routed_tokens,
 )
 from cosmic_opt.simulation.calibrated.step import step_time
 from cosmic_opt.workloads.footprint import expert_copies, layer_activation_bytes, layer_parameters
-from cosmic_opt.workloads.language_model import Experts
 from cosmic_opt.workloads.training_designs import Recompute
 from tests.unit.simulation.calibrated.jobs import QWEN_30B, setup
 
@@ -52,40 +48,6 @@ def test_ranks_that_hold_all_experts_dispatch_nothing() -> None:
 def test_dispatch_within_the_node_is_faster_than_between_nodes() -> None:
     inside, beyond = (dispatch_pass(JOB, TrainingDesigns.of(dp=64, ep=ep), EXPERTS).forward_s for ep in (8, 64))
     assert beyond > 2 * inside
-
-
-def nodes_by_counting(experts: Experts, nodes: int) -> float:
-    """Return the nodes a token's experts lie on, over every choice of groups and exact odds of experts within them."""
-    holder = [e * nodes // experts.count for e in range(experts.count)]
-    size = experts.count // experts.groups
-    total = []
-    for chosen in combinations(range(experts.groups), experts.group_top_k):
-        held = Counter(holder[e] for group in chosen for e in range(group * size, (group + 1) * size))
-        pool = sum(held.values())
-        total.append(sum(1 - comb(pool - own, experts.top_k) / comb(pool, experts.top_k) for own in held.values()))
-    return sum(total) / len(total)
-
-
-@pytest.mark.parametrize("nodes", [1, 2, 4, 8, 16, 32, 64])
-def test_tokens_of_limited_routing_reach_the_nodes_of_their_groups(nodes: int) -> None:
-    """Half the experts lie in four of eight groups: four of eight nodes, but sixteen of thirty-two."""
-    limited = replace(EXPERTS, count=256, groups=8, group_top_k=4)
-    found = places_of_a_token(limited, np.array([float(nodes)]))
-    assert found[0] == pytest.approx(nodes_by_counting(limited, nodes), rel=1e-9 if nodes >= 8 else 0.035)
-
-
-def test_routing_limited_to_every_group_is_not_limited() -> None:
-    nodes = np.array([1.0, 2.0, 4.0, 8.0])
-    everywhere = replace(EXPERTS, groups=8, group_top_k=8)
-    exact = [count * (1 - comb(128 - 128 // count, 8) / comb(128, 8)) for count in (1, 2, 4, 8)]
-    assert places_of_a_token(everywhere, nodes) == pytest.approx(exact)
-    assert places_of_a_token(EXPERTS, nodes) == pytest.approx(exact)
-
-
-@pytest.mark.parametrize(("count", "top_k", "ranks"), [(8, 2, 8), (128, 8, 128), (256, 8, 256), (4, 1, 2)])
-def test_a_token_visits_as_many_ranks_as_experts_where_each_rank_has_one(count: int, top_k: int, ranks: int) -> None:
-    experts = replace(EXPERTS, count=count, top_k=top_k)
-    assert places_of_a_token(experts, np.array([float(ranks)])) == pytest.approx(top_k)
 
 
 def test_padded_or_uneven_routing_lengthens_dispatch_inside_and_between_nodes_alike() -> None:
