@@ -6,7 +6,7 @@ import math
 from dataclasses import dataclass, replace
 from fractions import Fraction
 
-from cosmic_opt.analysis.relaxation import Change, Drop, Relaxation, Renumber
+from cosmic_opt.analysis.change import Change, Drop, Relaxation, Renumber
 from cosmic_opt.analysis.relaxed_problem import Costs
 from cosmic_opt.analysis.rule_numbers import Atom, NumberSide, changeable_atoms
 from cosmic_opt.analysis.violations import Side, Violation

@@ -9,10 +9,11 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from cosmic_opt.analysis.change import Drop, Relaxation, Renumber
 from cosmic_opt.analysis.enforced import enforced, fixes_the_cluster
 from cosmic_opt.analysis.hidden_data import HiddenDatum, hidden_data, least_change, reads_through_quantities
 from cosmic_opt.analysis.nearest import Neighbour, nearest_designs
-from cosmic_opt.analysis.relaxation import Drop, Relaxation, Renumber, cheapest_relaxations
+from cosmic_opt.analysis.relaxation import cheapest_relaxations
 from cosmic_opt.analysis.relaxed_edits import implied_rules, relaxed_edits
 from cosmic_opt.analysis.relaxed_problem import Costs, Relaxable
 from cosmic_opt.analysis.rule_numbers import adjustable_data
@@ -30,6 +31,7 @@ from cosmic_opt.psa.domain import Value
 from cosmic_opt.psa.evaluate import feasible
 from cosmic_opt.psa.model_file import ModelSpec
 from cosmic_opt.psa.parameter_set import Constraint, ParameterSet
+from cosmic_opt.psa.remembered import remembering
 from cosmic_opt.solvers.base import Limits
 
 if TYPE_CHECKING:
@@ -103,8 +105,9 @@ def explain(
         SpecError: a rule on a simulated quantity that is not a limit on the step.
         LimitError: the rules relate too many parameters at once for any engine.
     """
-    instance = bind(spec, edits)
-    parameter_set = instance.parameter_set
+    bound = bind(spec, edits)
+    parameter_set = remembering(bound.parameter_set)
+    instance = replace(bound, parameter_set=parameter_set)
     conflicts = tuple(minimal_conflicts(parameter_set, limit))
     if conflicts:
         found = _cheapest(spec, edits, instance, costs, limit)
@@ -259,7 +262,7 @@ def _widest(spec: InstanceSpec, edits: Edits, own: ParameterSet) -> ParameterSet
     """Return the problem with every parameter free; `own` where a rule has no meaning on the whole domains."""
     try:
         present = {column.parameter for column in own.columns}
-        return bind(spec, replace(edits, fix=(), free=tuple(sorted(present)))).parameter_set
+        return remembering(bind(spec, replace(edits, fix=(), free=tuple(sorted(present)))).parameter_set)
     except (SpecError, LimitError):
         return own
 

@@ -10,7 +10,7 @@ from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
 from fractions import Fraction
 
-from cosmic_opt.analysis.relaxation import Relaxation, Renumber
+from cosmic_opt.analysis.change import Relaxation, Renumber
 from cosmic_opt.analysis.relaxed_edits import spelled
 from cosmic_opt.analysis.relaxed_problem import MOST_CHANGE
 from cosmic_opt.analysis.rule_numbers import RuleNumber

@@ -1,7 +1,8 @@
 """The cheapest changes that leave a design: rules dropped, numbers changed, values allowed; each proved cheapest.
 
 Sets of dropped rules are tried in order of their number, since any change on top only adds to the cost. With the
-other rules in force tables stay small, and the least change of numbers and domains is one solve.
+other rules in force tables stay small, and the least change of numbers and domains is a look at each design, or one
+solve where there are too many.
 """
 
 from __future__ import annotations
@@ -14,8 +15,9 @@ from itertools import combinations, count
 
 import numpy as np
 
+from cosmic_opt.analysis.change import Allow, Change, Drop, Relaxation, Renumber, change_key
 from cosmic_opt.analysis.relaxed_problem import Costs, Relaxable, RelaxedProblem, relax
-from cosmic_opt.analysis.rule_numbers import RuleNumber
+from cosmic_opt.analysis.relaxed_table import RelaxedTable
 from cosmic_opt.errors import EngineDisagreement, LimitError, Where
 from cosmic_opt.feasibility.feasible_set import feasible_set
 from cosmic_opt.ir.check import recheck
@@ -23,64 +25,9 @@ from cosmic_opt.ir.lower import lower
 from cosmic_opt.ir.model import Linear, LoweredModel, Origin
 from cosmic_opt.ir.passes.propagate import propagate
 from cosmic_opt.psa.domain import Value
-from cosmic_opt.psa.parameter_set import Column, Constraint
+from cosmic_opt.psa.parameter_set import Constraint
 from cosmic_opt.solvers.base import Limits, SolveStatus
 from cosmic_opt.solvers.registry import choose_solver, load_solver
-
-
-@dataclass(frozen=True)
-class Drop:
-    """A rule that is left out."""
-
-    rule: Constraint
-
-
-@dataclass(frozen=True)
-class Renumber:
-    """A number that becomes `new` (base units)."""
-
-    number: RuleNumber
-    new: int
-
-
-@dataclass(frozen=True)
-class Allow:
-    """A value that a parameter may take, too."""
-
-    column: Column
-    value: Value
-
-
-Change = Drop | Renumber | Allow
-
-
-@dataclass(frozen=True)
-class Relaxation:
-    """Changes that make `design` feasible, and what they cost together.
-
-    `proved` means that whatever costs less is in the list before it or contains all the changes of one that is; where
-    this one drops no rule but costs more than a dropped rule, that nothing else that drops no rule costs less.
-    """
-
-    changes: tuple[Change, ...]
-    cost: Fraction
-    design: Mapping[str, Value]
-    proved: bool = True
-
-    @property
-    def changed(self) -> frozenset[str]:
-        """What is changed, whatever to."""
-        return frozenset(_key(change) for change in self.changes)
-
-
-def _key(change: Change) -> str:
-    match change:
-        case Drop(rule):
-            return f"drop {rule.name}"
-        case Renumber(number, _):
-            return f"number {number.datum or number.rule} {number.start}"
-        case Allow(column, _):
-            return f"allow {column.name}"
 
 
 def cheapest_relaxations(
@@ -105,10 +52,12 @@ _UNASKED, _FOUND, _MORE = range(3)
 
 @dataclass
 class _Node:
-    """A set of dropped rules, and the relaxed problem of the others once it is known to be needed."""
+    """A set of dropped rules, and the relaxed problem of the others, as a table or a model, once it is needed."""
 
     relaxable: Relaxable
     dropped: tuple[Constraint, ...]
+    table: RelaxedTable | None = None
+    tabulated: bool = False
     problem: RelaxedProblem | None = None
     model: LoweredModel | None = None
     cut: int = 0
@@ -117,7 +66,7 @@ class _Node:
     @property
     def drops(self) -> frozenset[str]:
         """The keys of the dropped rules."""
-        return frozenset(_key(Drop(rule)) for rule in self.dropped)
+        return frozenset(change_key(Drop(rule)) for rule in self.dropped)
 
 
 @dataclass
@@ -221,6 +170,19 @@ class _Search:
 
     def _cheapest_of(self, node: _Node) -> Relaxation | None:
         """Return the node's cheapest relaxation that contains none of those found; None if there is none."""
+        if not node.tabulated:
+            node.table = RelaxedTable.of(node.relaxable, self.costs, worth=bool(node.dropped))
+            node.tabulated = True
+        if node.table is None:
+            return self._solved(node)
+        least = node.table.cheapest([other.changed - node.drops for other in self.found])
+        if least is None:
+            return None
+        cost = least.cost + self.costs.drop * len(node.dropped)
+        return replace(least, changes=(*least.changes, *map(Drop, node.dropped)), cost=cost)
+
+    def _solved(self, node: _Node) -> Relaxation | None:
+        """Return the cheapest relaxation of a node with too many designs to list."""
         if node.problem is None or node.model is None:
             node.problem = relax(node.relaxable, self.costs, worth=bool(node.dropped))
             node.model = lower(node.problem.parameter_set)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 
-from cosmic_opt.analysis.relaxation import Allow, Drop, Relaxation, Renumber
+from cosmic_opt.analysis.change import Allow, Drop, Relaxation, Renumber
 from cosmic_opt.catalog.bind import PRICED
 from cosmic_opt.catalog.edits import Edits
 from cosmic_opt.catalog.instance_file import InstanceSpec

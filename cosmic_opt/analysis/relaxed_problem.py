@@ -116,9 +116,8 @@ def relax(relaxable: Relaxable, costs: Costs, *, worth: bool) -> RelaxedProblem:
     With `worth` no number changes by more than dropping the rules that use it would cost: the problem is smaller.
     """
     wide = relaxable.wide
-    units = {name: unit for name, (unit, _, _) in relaxable.data.items()}
-    atoms = {rule.name: changeable_atoms(rule, wide.data, units) for rule in relaxable.rules}
-    slacks = _slacks(atoms, relaxable, costs, worth=worth)
+    atoms = atoms_of(relaxable)
+    slacks = slacks_of(atoms, relaxable, costs, worth=worth)
     rules = [part for rule in wide.constraints for part in _relaxed_rule(rule, atoms.get(rule.name, ()), slacks)]
     rules += [part for slack in slacks.values() for part in _limits(slack)]
     extra = [column for slack in slacks.values() for column in (slack.changed, *slack.up, *slack.down)]
@@ -133,10 +132,19 @@ def _column(name: str, values: int) -> Column:
     return Column(name, name, (), "relaxation", Unit.NONE, tuple(range(values)), True)
 
 
-def _slacks(
+def atoms_of(relaxable: Relaxable) -> dict[str, tuple[Atom, ...]]:
+    """Return the relations of each rule that can be relaxed, with the numbers in them that may change."""
+    units = {name: unit for name, (unit, _, _) in relaxable.data.items()}
+    return {rule.name: changeable_atoms(rule, relaxable.wide.data, units) for rule in relaxable.rules}
+
+
+def slacks_of(
     atoms: Mapping[str, tuple[Atom, ...]], relaxable: Relaxable, costs: Costs, *, worth: bool
 ) -> dict[RuleNumber, Slack]:
-    """Return one slack per number, in the directions that may help some relation."""
+    """Return one slack per number, in the directions that may help some relation.
+
+    With `worth` no number changes by more than dropping the rules that use it would cost.
+    """
     rules: dict[RuleNumber, set[str]] = {}
     ways: dict[RuleNumber, set[int]] = {}
     for rule, own in atoms.items():

@@ -9,7 +9,7 @@ from collections.abc import Collection, Mapping
 from dataclasses import dataclass, replace
 
 from cosmic_opt.analysis.achievable import changed_numbers
-from cosmic_opt.analysis.relaxation import Drop, Relaxation
+from cosmic_opt.analysis.change import Drop, Relaxation
 from cosmic_opt.analysis.relaxed_problem import Costs
 from cosmic_opt.catalog.bind import BoundInstance
 from cosmic_opt.psa.parameter_set import Constraint

@@ -7,10 +7,10 @@ from collections.abc import Sequence
 from fractions import Fraction
 from itertools import groupby
 
+from cosmic_opt.analysis.change import Allow, Change, Drop, Relaxation, Renumber
 from cosmic_opt.analysis.enforced import ties_to_cluster
 from cosmic_opt.analysis.explain import Explanation, Repair, WhyNot
 from cosmic_opt.analysis.nearest import Neighbour
-from cosmic_opt.analysis.relaxation import Allow, Change, Drop, Relaxation, Renumber
 from cosmic_opt.analysis.relaxed_edits import rule_after, value_spelled
 from cosmic_opt.analysis.violations import Side, Violation
 from cosmic_opt.catalog.edits import Edits

@@ -16,9 +16,12 @@ from cosmic_opt.workloads.knobs import DEFAULTS, designs_of, knob_names
 from cosmic_opt.workloads.language_model import LanguageModel
 from cosmic_opt.workloads.memory import MemoryBreakdown
 from cosmic_opt.workloads.stack import Stack
+from cosmic_opt.workloads.stage_load import lighter_stages
 from cosmic_opt.workloads.training_designs import FloatArray
 
 MOST_BYTES = 2.0**62
+TOGETHER = 1 << 12
+"""Designs whose footprints are computed at once: as many stages are looked at of each as of the one that needs most."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,6 +57,18 @@ def framework_memory(job: FrameworkJob, knobs: Mapping[str, Values]) -> MemoryBr
     )
 
 
+def _total_bytes(job: FrameworkJob, knobs: Mapping[str, Values]) -> IntArray:
+    """Return the footprint of each design; many are computed in parts, those that need as many stages together."""
+    designs, _ = designs_of(knobs, job.stack.selective, job.model.layers)
+    order = np.argsort(lighter_stages(job.model, designs), kind="stable")
+    total = np.zeros(len(order), dtype=np.int64)
+    for start in range(0, len(order), TOGETHER):
+        rows = order[start : start + TOGETHER]
+        own = {knob: each[rows] if each.shape == order.shape else each for knob, each in knobs.items()}
+        total[rows] = framework_memory(job, own).total_bytes
+    return total
+
+
 def _whole(amount: FloatArray) -> IntArray:
     if np.any(amount >= MOST_BYTES / 8):
         raise LimitError("a design needs more bytes than are counted here (2^59 in one part)", hint="check the job")
@@ -69,7 +84,7 @@ def framework_memory_quantity(
 
     def evaluate(values: Mapping[str, Values]) -> IntArray:
         own = {knob: np.asarray(values[name]) for knob, name in named.items()}
-        return framework_memory(job, {**fixed, **own}).total_bytes
+        return _total_bytes(job, {**fixed, **own})
 
     term = QuantityTerm(tuple(named.values()), evaluate)
     return Quantity("memory_per_npu", Unit.BYTES, (term,), "memory one NPU needs, fullest pipeline stage")

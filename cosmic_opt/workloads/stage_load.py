@@ -117,16 +117,21 @@ def in_flight(job: Batch, designs: TrainingDesigns, stage: FloatArray | int = 0)
     return np.asarray(np.minimum(count, np.where(designs.schedule == SCHEDULES.index("gpipe"), count, kept)))
 
 
+def lighter_stages(model: LanguageModel, designs: TrainingDesigns) -> FloatArray:
+    """Return how many stages come before the first full one."""
+    first = first_layers_model(model)
+    slots = most_layers(model.layers, designs) / designs.interleave
+    lighter = _first_slot(model.layers, designs, model.mtp_layers) + (first.layers if first else 0)
+    return np.asarray(np.minimum(np.ceil(lighter / slots), designs.pp - 1))
+
+
 def loads(model: LanguageModel, job: Batch, designs: TrainingDesigns) -> tuple[StageLoad, ...]:
     """Return the first stages, up to a full one, and the last: one of them needs the most memory.
 
     The second is full, unless slots before the first layer or the dense layers that a mixture begins with reach it.
     Those in between hold no more layers than the full one, and fewer micro-batches.
     """
-    end, first = designs.pp - 1, first_layers_model(model)
-    slots = most_layers(model.layers, designs) / designs.interleave
-    lighter = _first_slot(model.layers, designs, model.mtp_layers) + (first.layers if first else 0)
-    most = int(np.max(np.minimum(np.ceil(lighter / slots), end), initial=1.0))
+    end, most = designs.pp - 1, int(np.max(lighter_stages(model, designs), initial=1.0))
     inner = (_load(model, job, designs, np.minimum(float(index), end)) for index in range(1, most + 1))
     return (_load(model, job, designs, np.zeros_like(end)), *inner, _load(model, job, designs, end))
 

@@ -9,7 +9,7 @@ from fractions import Fraction
 
 import numpy as np
 
-from cosmic_opt.analysis.relaxation import Allow, Drop, Relaxation, Renumber
+from cosmic_opt.analysis.change import Allow, Drop, Relaxation, Renumber
 from cosmic_opt.analysis.relaxed_edits import rule_after
 from cosmic_opt.analysis.relaxed_problem import MOST_CHANGE, Costs, Relaxable
 from cosmic_opt.psa.bind import Names, bind_rule

@@ -7,8 +7,8 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from cosmic_opt.analysis.change import Drop
 from cosmic_opt.analysis.enforced import enforced
-from cosmic_opt.analysis.relaxation import Drop
 from cosmic_opt.api import Problem
 from cosmic_opt.errors import InfeasibleError
 from cosmic_opt.psa.evaluate import holds

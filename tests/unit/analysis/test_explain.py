@@ -6,8 +6,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from cosmic_opt.analysis.change import Allow, Change, Drop, Renumber
 from cosmic_opt.analysis.explain import Explanation
-from cosmic_opt.analysis.relaxation import Allow, Change, Drop, Renumber
 from cosmic_opt.analysis.relaxed_edits import spelled
 from cosmic_opt.analysis.relaxed_problem import Costs
 from cosmic_opt.api import Problem

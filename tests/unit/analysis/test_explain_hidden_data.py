@@ -7,9 +7,9 @@ from fractions import Fraction
 import numpy as np
 import pytest
 
+from cosmic_opt.analysis.change import Drop, Relaxation, Renumber
 from cosmic_opt.analysis.explain import READ_BY_RULES_ONLY, Explanation, relaxable_of
 from cosmic_opt.analysis.hidden_data import GROWING, helpful_ways
-from cosmic_opt.analysis.relaxation import Drop, Relaxation, Renumber
 from cosmic_opt.analysis.relaxed_problem import Costs
 from cosmic_opt.api import Problem
 from cosmic_opt.psa.parameter_set import Constraint

@@ -6,8 +6,10 @@ import pytest
 from hypothesis import HealthCheck, assume, given, settings
 from hypothesis import strategies as st
 
+from cosmic_opt.analysis import relaxed_table
+from cosmic_opt.analysis.change import Drop
 from cosmic_opt.analysis.explain import relaxable_of
-from cosmic_opt.analysis.relaxation import Drop, cheapest_relaxations
+from cosmic_opt.analysis.relaxation import cheapest_relaxations
 from cosmic_opt.analysis.relaxed_problem import Costs
 from cosmic_opt.api import Problem
 from tests.strategies import FOCUSES, brute_force, sources
@@ -17,7 +19,12 @@ from tests.unit.analysis.relaxing import after, every_way, expected_costs, is_si
 @pytest.mark.parametrize(
     "focus", [each if each != "families" else pytest.param(each, marks=pytest.mark.slow) for each in FOCUSES]
 )
-def test_relaxations_are_those_of_brute_force_and_leave_a_design(focus: str) -> None:
+@pytest.mark.parametrize("listed", [True, pytest.param(False, marks=pytest.mark.slow)])
+def test_relaxations_are_those_of_brute_force_and_leave_a_design(
+    focus: str, listed: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    if not listed:
+        monkeypatch.setattr(relaxed_table, "MOST_DESIGNS", -1)  # a solver looks for the cheapest
     infeasible = 0
 
     @settings(derandomize=True, deadline=None, max_examples=45, suppress_health_check=list(HealthCheck))

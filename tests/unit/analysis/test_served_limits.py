@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from cosmic_opt.analysis.relaxation import Renumber
+from cosmic_opt.analysis.change import Renumber
 from cosmic_opt.api import Problem
 from cosmic_opt.errors import SpecError
 

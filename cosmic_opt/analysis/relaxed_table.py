@@ -1,0 +1,182 @@
+"""The least change of numbers and domains by looking at every design that the rules with fixed numbers leave.
+
+A design over the whole domains settles what must change for it, and by how much: each number by as much as the
+relations that read it ask for, each parameter that may not take its value. Where such designs can be listed, the
+cheapest is the least of a column: exact, and as quick as the rules can be evaluated.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from fractions import Fraction
+from math import lcm
+
+import numpy as np
+from numpy.typing import NDArray
+
+from cosmic_opt.analysis.change import Allow, Relaxation, Renumber, change_key
+from cosmic_opt.analysis.relaxed_problem import Costs, Relaxable, Slack, atoms_of, slacks_of
+from cosmic_opt.analysis.rule_numbers import Atom, NumberSide, RuleNumber
+from cosmic_opt.errors import LimitError
+from cosmic_opt.feasibility.feasible_set import feasible_set
+from cosmic_opt.ir.lower import lower
+from cosmic_opt.psa.evaluate import evaluate
+from cosmic_opt.psa.parameter_set import Constraint, DesignBatch
+from cosmic_opt.psa.quantity import Values
+from cosmic_opt.psa.term import Apply, Term
+
+MOST_DESIGNS = 1 << 18
+"""More designs are left to a solver: each takes about a kilobyte here."""
+MIRRORED = {"<=": ">=", "<": ">", ">=": "<=", ">": "<", "==": "=="}
+Span = tuple[Values, Values]
+"""The least and the greatest value of a number that a relation allows, per design."""
+
+
+@dataclass(frozen=True)
+class RelaxedTable:
+    """Designs, one a row, with what each needs changed; rows are those that some change lets in.
+
+    `moved` is by how much each number changes (base units), `allowed` which values a parameter does not have now, and
+    `rank` the rows in order of cost, then of the number of changes.
+    """
+
+    designs: DesignBatch
+    moved: Mapping[RuleNumber, Values]
+    allowed: Mapping[str, NDArray[np.bool_]]
+    costs: Costs
+    rank: NDArray[np.int64]
+
+    @classmethod
+    def of(cls, relaxable: Relaxable, costs: Costs, *, worth: bool) -> RelaxedTable | None:
+        """Return the table of a problem; None where it is too large, or where a relation compares two numbers.
+
+        With `worth` no number changes by more than dropping the rules that use it would cost.
+        """
+        atoms = atoms_of(relaxable)
+        slacks = slacks_of(atoms, relaxable, costs, worth=worth)
+        read = [atom for own in atoms.values() for atom in own if _numbers(atom)]
+        if any(len(_numbers(atom)) > 1 for atom in read):
+            return None
+        designs = _listed(relaxable, atoms)
+        if designs is None:
+            return None
+        moved, possible = {}, np.ones(len(designs), dtype=bool)
+        for number, slack in slacks.items():
+            moved[number], within = _least_moves(slack, [a for a in read if number in _numbers(a)], designs)
+            possible &= within
+        designs = DesignBatch(designs.parameter_set, designs.codes[possible])
+        moved = {number: by[possible] for number, by in moved.items()}
+        allowed = dict(_values_added(relaxable, designs))
+        return cls(designs, moved, allowed, costs, _ranked(moved, allowed.values(), costs, len(designs)))
+
+    def cheapest(self, without: Iterable[Collection[str]]) -> Relaxation | None:
+        """Return the least changes that contain none of the given sets (keys of changes).
+
+        None where no design is left.
+        """
+        flags = {change_key(Renumber(number, 0)): by != 0 for number, by in self.moved.items()}
+        columns = {column.name: column for column in self.designs.parameter_set.columns}
+        flags |= {change_key(Allow(columns[name], 0)): added for name, added in self.allowed.items()}
+        left = np.ones(len(self.designs), dtype=bool)
+        for keys in without:
+            if flags.keys() >= set(keys):
+                left &= ~np.all([flags[key] for key in keys], axis=0) if keys else False
+        rows = self.rank[left[self.rank]]
+        if not len(rows):
+            return None
+        row = int(rows[0])
+        (design,) = DesignBatch(self.designs.parameter_set, self.designs.codes[row : row + 1]).points()
+        numbers = [Renumber(number, number.value + int(by[row])) for number, by in self.moved.items() if by[row]]
+        values = [Allow(columns[name], design[name]) for name, added in self.allowed.items() if added[row]]
+        cost = self.costs.value * len(values)
+        cost += sum(Fraction(abs(each.new - each.number.value), abs(each.number.value)) for each in numbers)
+        return Relaxation((*numbers, *values), cost, design)
+
+
+def _numbers(atom: Atom) -> list[RuleNumber]:
+    return [side.number for side in atom.sides if isinstance(side, NumberSide)]
+
+
+def _listed(relaxable: Relaxable, atoms: Mapping[str, Sequence[Atom]]) -> DesignBatch | None:
+    """Return every design that obeys what no change of a number can help; None where there are too many."""
+    wide = relaxable.wide
+    rules = tuple(part for rule in wide.constraints for part in _fixed(rule, atoms.get(rule.name, ())))
+    try:
+        left = feasible_set(lower(replace(wide, constraints=rules)))
+        return wide.batch(left.everything(MOST_DESIGNS))
+    except LimitError:
+        return None
+
+
+def _fixed(rule: Constraint, atoms: Sequence[Atom]) -> Iterable[Constraint]:
+    """Yield the rule, or those of its relations that no number appears in."""
+    if not any(map(_numbers, atoms)):
+        yield rule
+        return
+    for atom in atoms:
+        sides = tuple(side for side in atom.sides if not isinstance(side, NumberSide))
+        if len(sides) == 2:
+            yield replace(rule, term=Apply(atom.operator, sides))
+
+
+def _least_moves(slack: Slack, atoms: Sequence[Atom], designs: DesignBatch) -> tuple[Values, NDArray[np.bool_]]:
+    """Return by how much a number must change for each design, and for which ones it may."""
+    value, (up, down) = slack.number.value, slack.most
+    low = np.full(len(designs), value - down, dtype=object)
+    high = np.full(len(designs), value + up, dtype=object)
+    for atom in atoms:
+        least, greatest = _span(atom, designs)
+        low, high = np.maximum(low, least), np.minimum(high, greatest)
+    return np.clip(value, low, high) - value, np.asarray(low <= high, dtype=bool)
+
+
+def _span(atom: Atom, designs: DesignBatch) -> Span:
+    """Return between which values the number of `term operator coefficient * number` may lie."""
+    (place,) = (at for at, side in enumerate(atom.sides) if isinstance(side, NumberSide))
+    number, term = atom.sides[place], atom.sides[1 - place]
+    assert isinstance(number, NumberSide), atom
+    assert not isinstance(term, NumberSide), atom
+    operator = atom.operator if place == 1 else MIRRORED[atom.operator]
+    return _range(operator, _values(term, designs), number.coefficient)
+
+
+def _values(term: Term, designs: DesignBatch) -> Values:
+    values: Values = evaluate(term, designs.value_columns(term.columns), len(designs)).astype(object)
+    return values
+
+
+def _range(operator: str, values: Values, coefficient: int) -> Span:
+    """Return the integers n, per value v, from the least to the greatest with `v operator coefficient * n`."""
+    if coefficient < 0:
+        return _range(MIRRORED[operator], -values, -coefficient)
+    anything = np.full(len(values), np.inf, dtype=object)
+    if operator in ("<=", "<"):
+        return -((-values - (operator == "<")) // coefficient), anything
+    if operator in (">=", ">"):
+        return -anything, (values - (operator == ">")) // coefficient
+    return -(-values // coefficient), values // coefficient
+
+
+def _values_added(relaxable: Relaxable, designs: DesignBatch) -> Iterable[tuple[str, NDArray[np.bool_]]]:
+    """Yield, for each parameter that has fewer values now, which designs have another one."""
+    for at, column in enumerate(relaxable.wide.columns):
+        own = relaxable.own.column(column.name).codes
+        if len(own) < len(column.values):
+            yield column.name, np.array([value not in own for value in column.values])[designs.codes[:, at]]
+
+
+def _ranked(
+    moved: Mapping[RuleNumber, Values], allowed: Iterable[NDArray[np.bool_]], costs: Costs, rows: int
+) -> NDArray[np.int64]:
+    """Return the rows by cost, then by number of changes, then by code."""
+    scale = lcm(costs.value.denominator, *(abs(number.value) for number in moved))
+    total, changes = np.zeros(rows, dtype=object), np.zeros(rows, dtype=np.int64)
+    for number, by in moved.items():
+        total += abs(by) * (scale // abs(number.value))
+        changes += np.asarray(by != 0, dtype=bool)
+    for added in allowed:
+        total += added.astype(object) * int(costs.value * scale)
+        changes += added
+    most = 1 + int(changes.max(initial=0))
+    return np.asarray(np.argsort(total * most + changes, kind="stable"))

@@ -1,0 +1,61 @@
+from __future__ import annotations
+
+from fractions import Fraction
+
+import numpy as np
+import pytest
+
+from cosmic_opt.analysis.change import Allow, Renumber
+from cosmic_opt.analysis.explain import relaxable_of
+from cosmic_opt.analysis.relaxed_problem import Costs
+from cosmic_opt.analysis.relaxed_table import RelaxedTable, _range
+from cosmic_opt.api import Problem
+
+MEGATRON = "llama3-70b/h100-64"
+
+
+@pytest.mark.parametrize("operator", ["<=", "<", ">=", ">", "=="])
+@pytest.mark.parametrize("coefficient", [-3, -1, 1, 2, 5])
+def test_the_numbers_a_relation_allows_are_those_of_trying_each(operator: str, coefficient: int) -> None:
+    values = np.arange(-7, 8).astype(object)
+    low, high = _range(operator, values, coefficient)
+    for at, value in enumerate(values):
+        tried = [n for n in range(-40, 41) if eval(f"{value} {operator} {coefficient} * {n}")]
+        assert tried == [n for n in range(-40, 41) if low[at] <= n <= high[at]]
+
+
+def table_of(problem: Problem) -> RelaxedTable | None:
+    relaxable = relaxable_of(problem.spec, problem.edits, problem.instance)
+    return RelaxedTable.of(relaxable, Costs(), worth=False)
+
+
+def test_the_least_memory_is_that_of_the_smallest_design() -> None:
+    small = Problem.load(MEGATRON).set(memory_capacity="1 GB")
+    table = table_of(small)
+    assert table is not None
+    least = table.cheapest([])
+    assert least is not None
+    (change,) = least.changes
+    assert isinstance(change, Renumber)
+    smallest = Problem.load(MEGATRON).without("fits").optimise("memory_per_npu", solver="exhaustive").value
+    assert change.new == smallest
+    assert least.cost == Fraction(smallest - 10**9, 10**9)
+
+
+def test_what_was_found_is_left_out() -> None:
+    problem = Problem.load("mixtral-8x7b/h100-64").fix(tp=2, sequence_parallel=0)
+    table = table_of(problem)
+    assert table is not None
+    first = table.cheapest([])
+    assert first is not None
+    second = table.cheapest([first.changed])
+    assert second is not None
+    assert {change.column.name for each in (first, second) for change in each.changes if isinstance(change, Allow)} == {
+        "tp",
+        "sequence_parallel",
+    }
+    assert table.cheapest([frozenset()]) is None
+
+
+def test_a_space_of_trillions_has_no_table() -> None:
+    assert table_of(Problem.load("cosmic/gpt3-175b-system2").set(memory_capacity="4 GB")) is None
