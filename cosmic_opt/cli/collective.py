@@ -21,7 +21,7 @@ from cosmic_opt.system.collectives.base import COLLECTIVES
 from cosmic_opt.system.multidim import MULTIDIM, SCHEMES, THEMIS
 from cosmic_opt.system.network import Dimension, Network
 from cosmic_opt.system.topology import TOPOLOGIES
-from cosmic_opt.units import Unit, parse_exact
+from cosmic_opt.units import Unit, missing_unit, parse_exact
 
 IN_NETWORK = "in_network"
 NATURAL = {"ring": "ring", "fully_connected": "direct", "switch": "halving_doubling"}
@@ -38,14 +38,17 @@ def _whole_bytes(size: str) -> int:
     """Return the size that a text spells.
 
     Raises:
-        SpecError: no size, or a fraction of a byte.
+        SpecError: no size, a bare number that a person can hardly mean in bytes, or a fraction of a byte.
     """
-    exact, _ = parse_exact(size, where=Where("--size"))
+    where, bare = Where("--size"), size.strip()
+    if missing_unit(size, Unit.BYTES, where=where) is not None:
+        raise SpecError(f"{bare} what?", where=where, hint=f"write '{bare}MB', or '{bare}B' for bytes")
+    exact, _ = parse_exact(size, where=where)
     if exact.denominator != 1:
         low = exact.numerator // exact.denominator
         hint = f"write '{low} B' or '{low + 1} B'"
-        raise SpecError(f"{size!r} is not a whole number of bytes", where=Where("--size"), hint=hint)
-    return int(SIZE.read("the size", size, Where("--size")))
+        raise SpecError(f"{size!r} is not a whole number of bytes", where=where, hint=hint)
+    return int(SIZE.read("the size", size, where))
 
 
 BANDWIDTHS = typer.Option("--bandwidth", help="Per NPU and direction: '200 GB/s,50 GB/s' (10^9) or '50 GiB/s' (2^30).")

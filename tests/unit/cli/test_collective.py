@@ -69,7 +69,7 @@ def test_astra_sim_gives_its_own_nanoseconds_when_its_unit_is_written() -> None:
         npus=str(case["npus_per_dim"][0]),
         bandwidth=f"{case['bandwidth_GBps'][0]} GiB/s",
         latency=f"{case['latency_ns'][0]} ns",
-        size=str(case["bytes"]),
+        size=f"{case['bytes']} B",
     )
     assert done.keys["time_ns"] == case["time_ns"]
 
@@ -108,6 +108,17 @@ def test_a_fraction_of_a_byte_is_refused(size: str, hint: str) -> None:
     assert collective("--json", size="0.5 KB").keys["size_bytes"] == 500
 
 
+@pytest.mark.parametrize("size", ["256", " 256", "-1", "999999", "2.5"])
+def test_a_bare_small_number_of_bytes_is_refused_as_elsewhere(size: str) -> None:
+    done = collective(size=size)
+    assert done.code == 2
+    assert f"write '{size.strip()}MB', or '{size.strip()}B' for bytes" in done.err
+
+
+def test_no_bytes_and_millions_of_them_need_no_unit() -> None:
+    assert [collective("--json", size=size).keys["size_bytes"] for size in ("0", "256000000")] == [0, 256000000]
+
+
 def test_a_prime_size_runs_and_an_impossible_algorithm_is_infeasible() -> None:
     assert collective(npus="7", topology="switch").code == 0
     done = collective("--algorithm", "halving_doubling", npus="7", topology="switch")
@@ -133,7 +144,7 @@ def test_a_prime_size_runs_and_an_impossible_algorithm_is_infeasible() -> None:
         ({"bandwidth": "nan GB/s"}, ("not a number",)),
         ({"latency": "5"}, ("unit of time",)),
         ({"latency": "-5 ns"}, ("out of range",)),
-        ({"size": "-1"}, ("out of range",)),
+        ({"size": "-1 B"}, ("out of range",)),
         ({"size": "1e50"}, ("out of range",)),
         ({"chunks": "0"}, ("--chunks",)),
         ({"collective": "allreduce"}, ("did you mean 'all_reduce'",)),
