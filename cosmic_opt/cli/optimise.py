@@ -36,6 +36,7 @@ def optimise(
     ] = None,
 ) -> int:
     """Find the feasible design with the least or greatest cost, bandwidth, memory, step or the like, and prove it."""
+    from cosmic_opt.reporting.cluster_warnings import warnings_of, warnings_text
     from cosmic_opt.reporting.optima import optimum_keys, optimum_text
 
     expression = _expression(minimise, maximise)
@@ -50,8 +51,11 @@ def optimise(
     infeasible = optimum.status is SolveStatus.INFEASIBLE
     conflict = first_conflict(optimum.design.parameter_set) if infeasible else ()
     instance = request.problem.instance
+    warnings = warnings_of(instance, optimum.design)
     keys = {"name": instance.name, "scope": instance.scope, **optimum_keys(optimum, conflict, seconds)}
-    request.output.result("optimise", keys, optimum_text(request.title, optimum, conflict, seconds))
+    text = optimum_text(request.title, optimum, conflict, seconds)
+    text = "\n\n".join(filter(None, (text, warnings_text(warnings))))
+    request.output.result("optimise", {**keys, "warnings": warnings}, text)
     return EXITS.get(optimum.status, DONE)
 
 

@@ -33,6 +33,7 @@ def pareto(
     time_limit: TimeLimit = None,
 ) -> int:
     """List every design that no other beats in one objective without losing in another, with a proof."""
+    from cosmic_opt.reporting.cluster_warnings import warnings_of, warnings_text
     from cosmic_opt.reporting.fronts import front_keys, front_status, front_text  # numba takes a second to load
     from cosmic_opt.reporting.runnable import cannot_run_keys
 
@@ -48,7 +49,10 @@ def pareto(
     text = front_text(request.title, front, idle)
     if infeasible and idle is None:
         text += f"\n\n{why_empty(first_conflict(scored.parameter_set))}"
-    request.output.result("pareto", {**front_keys(front), "cannot_run": cannot_run_keys(idle)}, text)
+    warnings = warnings_of(scored.instance, front.designs)
+    text = "\n\n".join(filter(None, (text, warnings_text(warnings))))
+    keys = {**front_keys(front), "cannot_run": cannot_run_keys(idle), "warnings": warnings}
+    request.output.result("pareto", keys, text)
     return {"infeasible": INFEASIBLE, "unknown": LIMIT}.get(front_status(front), DONE)
 
 

@@ -6,10 +6,11 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from cosmic_opt.psa.parameter_set import DesignBatch
+from cosmic_opt.reporting.cluster_warnings import labelled, warnings_text
 from cosmic_opt.reporting.designs import designs_keys, value_text
 from cosmic_opt.reporting.differences import metric_units, shown
 from cosmic_opt.reporting.numbers import table
-from cosmic_opt.reporting.scores import score_keys
+from cosmic_opt.reporting.scores import npu_warnings, score_keys
 from cosmic_opt.search.report import Report
 from cosmic_opt.units import show_seconds
 
@@ -48,7 +49,8 @@ def comparison_text(title: str, scored: Sequence[Scored]) -> str:
     parts.append(table(("where the time goes", *names), terms, right=right))
     knobs = [(name, *values) for name, values in _values(scored).items() if len(set(values)) > 1]
     parts.append(table(("knobs that differ", *names), knobs, right=right) if knobs else "  every knob is the same")
-    return "\n\n".join(parts)
+    parts.append(warnings_text(labelled((one.name, npu_warnings(one.report)) for one in scored)))
+    return "\n\n".join(filter(None, parts))
 
 
 def _values(scored: Sequence[Scored]) -> dict[str, list[str]]:

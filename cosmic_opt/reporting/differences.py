@@ -11,10 +11,11 @@ from cosmic_opt.psa.domain import Value
 from cosmic_opt.psa.family import family_of
 from cosmic_opt.psa.parameter_set import ParameterSet
 from cosmic_opt.reporting.answers import value_text
+from cosmic_opt.reporting.cluster_warnings import labelled, warnings_text
 from cosmic_opt.reporting.designs import designs_keys
 from cosmic_opt.reporting.numbers import BEFORE, clip, count_text, exact, rate, table
 from cosmic_opt.reporting.runnable import cannot_run_keys, nothing_runs_text
-from cosmic_opt.reporting.scores import score_keys
+from cosmic_opt.reporting.scores import npu_warnings, score_keys
 from cosmic_opt.search.objective import is_inference
 from cosmic_opt.search.outcome import Outcome
 from cosmic_opt.units import Unit, show, show_joules, show_seconds
@@ -123,7 +124,14 @@ def difference_text(title: str, difference: Difference) -> str:
         for name, (old, new) in difference.design.items()
     ]
     parts.append(table(("knobs that moved", "baseline", "changed"), knobs) if knobs else "  no knob moved")
-    return "\n\n".join(parts)
+    parts.append(_warnings(("baseline", difference.baseline), ("changed", difference.changed)))
+    return "\n\n".join(filter(None, parts))
+
+
+def _warnings(*answers: tuple[str, Answer]) -> str:
+    """Return what to know of the NPUs that the designs use; each answer has its name here."""
+    scored = ((name, answer.report) for name, answer in answers)
+    return warnings_text(labelled((name, npu_warnings(report)) for name, report in scored if report is not None))
 
 
 def _value(difference: Difference, name: str, value: Value | None) -> str:
@@ -205,11 +213,13 @@ def sweep_text(title: str, over: Range, points: Sequence[Point], breaks: Sequenc
     idle = next((point.answer.outcome.cannot_run for point in points if point.answer.outcome.cannot_run), None)
     if idle is not None:
         body += f"\n\n{nothing_runs_text(idle)}"
+    known = _warnings(*((f"{over.name} {point.value}", point.answer) for point in points))
+    warned = f"\n\n{known}" if known else ""
     if not breaks:
         none = not any(point.answer.design for point in points)
-        return f"{title}\n\n{body}" + ("" if none else "\n\n  one design is best throughout")
+        return f"{title}\n\n{body}" + ("" if none else "\n\n  one design is best throughout") + warned
     rows = [(*_place(change), clip(_knobs(over, change), 100)) for change in breaks]
-    return f"{title}\n\n{body}\n\n{table(('the best design changes', '', 'knobs that move'), rows)}"
+    return f"{title}\n\n{body}\n\n{table(('the best design changes', '', 'knobs that move'), rows)}{warned}"
 
 
 def _place(change: Breakpoint) -> tuple[str, str]:

@@ -8,7 +8,8 @@ from dataclasses import asdict
 
 from cosmic_opt.catalog.bind import BoundInstance
 from cosmic_opt.catalog.calibrated import Calibrated
-from cosmic_opt.reporting.numbers import exact, percent, rate, shares, table
+from cosmic_opt.reporting.cluster_warnings import cluster_warnings
+from cosmic_opt.reporting.numbers import percent, rate, shares, table
 from cosmic_opt.reporting.serving_scores import memory_keys, origin_lines, serving_text, serving_warnings
 from cosmic_opt.reporting.system_scores import system_text
 from cosmic_opt.search.report import Report
@@ -71,7 +72,7 @@ def _key(name: str) -> str:
 
 def warnings(report: Report) -> list[str]:
     """Return what a person must know before trusting the design."""
-    found = [*_too_many_npus(report), *_grown(report)]
+    found = npu_warnings(report)
     if not isinstance(report.memory, MemoryBreakdown):
         return found + serving_warnings(report.memory)
     need, capacity = _metric(report, "memory_bytes"), _metric(report, "memory_capacity_bytes")
@@ -84,20 +85,10 @@ def warnings(report: Report) -> list[str]:
     ]
 
 
-def _too_many_npus(report: Report) -> list[str]:
-    if report.npus_used <= report.npus:
-        return []
-    return [
-        f"the design uses {exact(report.npus_used)} NPUs and there are {exact(report.npus)}: its times and rates are "
-        "of a larger cluster than its prices; keep the rule that ties it to npus"
-    ]
-
-
-def _grown(report: Report) -> list[str]:
-    if report.stated_npus is None or report.npus <= report.stated_npus:
-        return []
-    size = f"{exact(report.npus)} NPUs on a system of {exact(report.stated_npus)}"
-    return [f"{size}: its outermost network is taken to reach all of them at its own rate and price"]
+def npu_warnings(report: Report) -> list[str]:
+    """Return the warnings about the NPUs that a design uses."""
+    serves = not isinstance(report.memory, MemoryBreakdown)
+    return cluster_warnings(report.npus_used, report.npus, report.stated_npus, serves=serves)
 
 
 def score_text(report: Report, instance: BoundInstance) -> str:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Mapping
 from dataclasses import replace
 
@@ -13,7 +12,8 @@ from cosmic_opt.catalog.calibrated import Calibrated
 from cosmic_opt.catalog.system_size import stated_npus
 from cosmic_opt.psa.evaluate import holds
 from cosmic_opt.psa.parameter_set import Constraint, DesignBatch
-from cosmic_opt.psa.quantity import Quantity, Values
+from cosmic_opt.psa.quantity import Quantity
+from cosmic_opt.search.npus_used import npus_used
 from cosmic_opt.search.objective import quantity_values
 from cosmic_opt.search.report import Report
 from cosmic_opt.search.score import simulator_of
@@ -24,7 +24,7 @@ from cosmic_opt.simulation.calibrated.serving_simulator import ServingSimulator
 from cosmic_opt.simulation.calibrated.simulator import CalibratedSimulator
 from cosmic_opt.units import TICKS_PER_SECOND
 from cosmic_opt.workloads.framework_memory import framework_memory
-from cosmic_opt.workloads.knobs import DEFAULTS, WORLD, knob_names
+from cosmic_opt.workloads.knobs import DEFAULTS, knob_names
 from cosmic_opt.workloads.memory import Designs, MemoryBreakdown, memory_per_npu
 from cosmic_opt.workloads.training import training_job
 
@@ -55,10 +55,10 @@ def report(instance: BoundInstance, design: DesignBatch, *, scored: Evaluation |
     npus, stated = int(instance.data["npus"]), stated_npus(instance.data)
     if isinstance(simulator, ServingSimulator):
         served = serving_report(simulator.serving, simulator, design, quantities)
-        return replace(served, npus_used=quantities["npus_used"], npus=npus, stated_npus=stated)
+        return replace(served, npus_used=int(npus_used(design)[0]), npus=npus, stated_npus=stated)
     terms = {name: int(ticks) for name, ticks in zip(simulator.terms, evaluation.terms[0], strict=True)}
     assert sum(terms.values()) == int(evaluation.step_ticks[0]), "the breakdown adds up"
-    used = _npus_used(columns)
+    used = int(npus_used(design)[0])
     metrics = _training_metrics(instance, simulator, evaluation, quantities, max(npus, used))
     return Report(
         metrics,
@@ -100,12 +100,6 @@ def _training_metrics(
         **system_metrics(quantities),
         "energy_j": energy_j(instance.parameter_set, int(evaluation.step_ticks[0])),
     }
-
-
-def _npus_used(columns: Mapping[str, Values]) -> int:
-    """Return what the degrees of one training design multiply to."""
-    names = knob_names(columns)
-    return math.prod(int(columns[names[degree]][0]) for degree in WORLD if degree in names)
 
 
 def _faithful_memory(instance: BoundInstance, design: DesignBatch) -> MemoryBreakdown:
