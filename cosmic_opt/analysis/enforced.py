@@ -2,8 +2,8 @@
 
 A rule that says the same may be dropped on paper, but no design runs that breaks it. What is asked depends on who
 scores: the analytical simulator wants degrees that fill the network (and extents that place them), a served model one
-sequence beside the weights, the calibrated training model nothing. A declared rule that equates degrees and `npus`
-stands, too: what it would leave are designs of another cluster.
+sequence beside the weights, the calibrated training model groups of experts inside a pipeline stage. A declared rule
+that equates degrees and `npus` stands, too: what it would leave are designs of another cluster.
 """
 
 from __future__ import annotations
@@ -18,6 +18,7 @@ from cosmic_opt.psa.domain import Value
 from cosmic_opt.psa.parameter_set import Constraint, ParameterSet
 from cosmic_opt.psa.term import Apply, ColumnTerm, Constant, QuantityPart, Term
 from cosmic_opt.units import Unit
+from cosmic_opt.workloads.knobs import knob_names
 from cosmic_opt.workloads.placement import GROUPS
 from cosmic_opt.workloads.serving_quantities import holds_a_sequence
 
@@ -34,7 +35,7 @@ def enforced(instance: BoundInstance, parameter_set: ParameterSet) -> tuple[Cons
     if isinstance(instance.calibrated, Serving):
         return (_one_sequence(instance.calibrated, parameter_set),)
     if instance.calibrated is not None:
-        return ()
+        return tuple(_experts_inside(parameter_set))
     return tuple(_filled(parameter_set, instance.dimensions))
 
 
@@ -47,6 +48,17 @@ def ties_to_cluster(constraint: Constraint) -> bool:
 def fixes_the_cluster(constraint: Constraint) -> bool:
     """Return whether a declared rule says that the degrees multiply to the NPUs there are, no fewer and no more."""
     return ties_to_cluster(constraint) and "==" in constraint.text
+
+
+def _experts_inside(parameter_set: ParameterSet) -> Iterator[Constraint]:
+    """Yield that the ranks of a stage are whole groups of ep; nothing where experts are not split."""
+    columns = {column.name: column.term for column in parameter_set.columns}
+    value, names = _Values(columns, parameter_set.data), knob_names(columns)
+    groups = value.of(names.get("ep", "ep"))
+    if not groups.columns:
+        return
+    ranks = _product([value.of(names.get(degree, degree)) for degree in ("dp", "cp", "tp")])
+    yield Constraint(f"{_PREFIX}groups of experts", "", Apply("==", (Apply("%", (ranks, groups)), Constant(0))))
 
 
 def _filled(parameter_set: ParameterSet, dimensions: int) -> Iterator[Constraint]:

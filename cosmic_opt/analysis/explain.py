@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from cosmic_opt.analysis.change import Drop, Relaxation, Renumber
+from cosmic_opt.analysis.clusters import Clusters, nearest_clusters
 from cosmic_opt.analysis.enforced import enforced, fixes_the_cluster
 from cosmic_opt.analysis.hidden_data import HiddenDatum, hidden_data, least_change, reads_through_quantities
 from cosmic_opt.analysis.nearest import Neighbour, nearest_designs
@@ -75,6 +76,8 @@ class Explanation:
     """Of a served model: the best of each quantity with a rule on it that any design achieves without these rules."""
     cannot_run: CannotRun | None = None
     """Where rules leave designs: those of them that have no step; None where each that was looked at has one."""
+    clusters: Clusters | None = None
+    """Other numbers of NPUs that have a design; None where they were not looked at."""
 
 
 @dataclass(frozen=True)
@@ -112,7 +115,8 @@ def explain(
     if conflicts:
         found = _cheapest(spec, edits, instance, costs, limit)
         repairs = tuple(_that_run(spec, edits, parameter_set, found, seed))
-        return Explanation(instance, False, 0, conflicts, repairs)
+        clusters = nearest_clusters(spec, edits, instance, conflicts, seed)
+        return Explanation(instance, False, 0, conflicts, repairs, clusters=clusters)
     size = count_or_none(parameter_set)
     if not any(rule.simulated for rule in parameter_set.constraints):
         from cosmic_opt.search.runnable import cannot_run  # numba takes a second to load

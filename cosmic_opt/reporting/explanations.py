@@ -8,6 +8,7 @@ from fractions import Fraction
 from itertools import groupby
 
 from cosmic_opt.analysis.change import Allow, Change, Drop, Relaxation, Renumber
+from cosmic_opt.analysis.clusters import Clusters
 from cosmic_opt.analysis.enforced import ties_to_cluster
 from cosmic_opt.analysis.explain import Explanation, Repair, WhyNot
 from cosmic_opt.analysis.nearest import Neighbour
@@ -40,6 +41,7 @@ def explanation_keys(explanation: Explanation, why_not: WhyNot | None) -> dict[s
         "relaxations": [_repair_keys(explanation, repair) for repair in explanation.repairs],
     }
     keys["cannot_run"] = cannot_run_keys(explanation.cannot_run)
+    keys["clusters"] = None if explanation.clusters is None else _clusters_keys(explanation.clusters)
     if explanation.best is not None:
         outcome = explanation.best.outcome
         keys["best_step"] = {"status": outcome.status.value, "ticks": outcome.value, "bound_ticks": outcome.bound}
@@ -64,6 +66,14 @@ def _repair_keys(explanation: Explanation, repair: Repair) -> dict[str, object]:
         "edits": edit_arguments(repair.edits),
         "feasible_designs": repair.feasible_designs,
     }
+
+
+def _clusters_keys(clusters: Clusters) -> dict[str, object]:
+    below, above = (
+        each and {"npus": each.npus, "edits": edit_arguments(each.edits), "feasible_designs": each.feasible_designs}
+        for each in (clusters.below, clusters.above)
+    )
+    return {"below": below, "above": above, "looked_at": [clusters.least, clusters.most]}
 
 
 def _violation_keys(violation: Violation) -> dict[str, object]:
@@ -149,6 +159,8 @@ def explanation_text(title: str, explanation: Explanation, why_not: WhyNot | Non
         parts.append(_repairs_text(explanation))
     elif explanation.conflicts:
         parts.append("no change was found that leaves a design which can run")
+    if explanation.clusters is not None:
+        parts.append(_clusters_text(explanation.clusters, int(explanation.instance.data["npus"])))
     if why_not is not None:
         parts += _why_not_text(why_not)
     elif explanation.feasible:
@@ -203,6 +215,20 @@ def _repairs_text(explanation: Explanation) -> str:
         lines.append(f"    {options or 'the problem as its file declares it'}")
     if explanation.best is None and not explanation.achievable and explanation.repairs[0].relaxation.proved:
         lines.append("  proved: nothing costs less than the first")
+    return "\n".join(lines)
+
+
+def _clusters_text(clusters: Clusters, npus: int) -> str:
+    lines = ["the nearest other numbers of NPUs with a design:"]
+    for found, first, last in (
+        (clusters.below, clusters.least, npus - 1),
+        (clusters.above, npus + 1, clusters.most),
+    ):
+        if found is not None:
+            lines.append(f"  {exact(found.npus)} NPUs, then {count_text(found.feasible_designs)} designs")
+            lines.append(f"    {shlex.join(edit_arguments(found.edits))}")
+        elif first <= last:
+            lines.append(f"  none from {exact(first)} to {exact(last)}")
     return "\n".join(lines)
 
 

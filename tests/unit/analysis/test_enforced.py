@@ -57,12 +57,22 @@ def test_extents_must_place_the_degrees() -> None:
     }
 
 
-def test_a_served_model_must_hold_a_sequence_and_the_calibrated_step_asks_nothing() -> None:
+def test_a_served_model_must_hold_a_sequence() -> None:
     loose = SERVED.without("fits", "npus_given", "engine_limit").fix(dp=1, batch=1)
     (held,) = asked_of(loose).values()
     assert 0 < int(held.sum()) < len(held)
-    training = Problem.load("llama3-70b/h100-64")
-    assert enforced(training.instance, training.parameter_set) == ()
+
+
+def test_a_calibrated_step_asks_for_whole_groups_of_experts() -> None:
+    """dp from 1 to 64, tp and cp 1, ep 1, 2, 4 or 8: 7 + 6 + 5 + 4 of the 28 pairs divide."""
+    mixture = Problem.load("mixtral-8x7b/h100-64").fix(tp=1, cp=1)
+    small = mixture.fix(pp=1, interleave=1, micro_batch=1, recompute="none", zero_stage=1, sequence_parallel=0)
+    (whole,) = asked_of(small).values()
+    assert (len(whole), int(whole.sum())) == (28, 22)
+
+
+def test_no_repair_leaves_groups_of_experts_larger_than_the_job() -> None:
+    assert "experts_inside" not in dropped(Problem.load("mixtral-8x7b/h100-64").set(npus=7))
 
 
 def test_no_repair_drops_a_rule_that_the_simulator_enforces() -> None:
