@@ -17,7 +17,7 @@ from cosmic_opt.analysis.nearest import Neighbour, nearest_designs
 from cosmic_opt.analysis.relaxation import cheapest_relaxations
 from cosmic_opt.analysis.relaxed_edits import implied_rules, relaxed_edits
 from cosmic_opt.analysis.relaxed_problem import Costs, Relaxable
-from cosmic_opt.analysis.rule_numbers import adjustable_data
+from cosmic_opt.analysis.rule_numbers import adjustable_data, settled_numbers
 from cosmic_opt.analysis.violations import Violation, violations
 from cosmic_opt.catalog.bind import BoundInstance, bind
 from cosmic_opt.catalog.data import SYSTEM
@@ -188,7 +188,7 @@ def relaxable_of(spec: InstanceSpec, edits: Edits, instance: BoundInstance) -> R
         for name in READ_BY_RULES_ONLY
         if not _sizes_a_domain(spec.model, name) and not reads_through_quantities(own.constraints, name)
     }
-    adjustable = adjustable_data(own.constraints, own.data, units)
+    adjustable = adjustable_data(own.constraints, settled_numbers(own), units)
     data = {name: (unit, SYSTEM[name].low, SYSTEM[name].high) for name, unit in adjustable.items()}
     asked, wide = enforced(instance, own), _widest(spec, edits, own)
     return Relaxable(

@@ -11,7 +11,7 @@ from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from fractions import Fraction
 
-from cosmic_opt.analysis.rule_numbers import LARGEST, Atom, NumberSide, RuleNumber, changeable_atoms
+from cosmic_opt.analysis.rule_numbers import LARGEST, Atom, NumberSide, RuleNumber, changeable_atoms, settled_numbers
 from cosmic_opt.ir.objective import LinearObjective
 from cosmic_opt.psa.domain import Value
 from cosmic_opt.psa.parameter_set import Column, Constraint, ParameterSet
@@ -135,7 +135,8 @@ def _column(name: str, values: int) -> Column:
 def atoms_of(relaxable: Relaxable) -> dict[str, tuple[Atom, ...]]:
     """Return the relations of each rule that can be relaxed, with the numbers in them that may change."""
     units = {name: unit for name, (unit, _, _) in relaxable.data.items()}
-    return {rule.name: changeable_atoms(rule, relaxable.wide.data, units) for rule in relaxable.rules}
+    settled = settled_numbers(relaxable.wide)
+    return {rule.name: changeable_atoms(rule, settled, units) for rule in relaxable.rules}
 
 
 def slacks_of(

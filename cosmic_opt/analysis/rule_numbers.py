@@ -6,11 +6,15 @@ import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
+import numpy as np
+
 from cosmic_opt.psa.domain import Value
 from cosmic_opt.psa.expr import Name, Number, Operation, Syntax, children
-from cosmic_opt.psa.parameter_set import Constraint
+from cosmic_opt.psa.fold import fold
+from cosmic_opt.psa.parameter_set import Constraint, ParameterSet
 from cosmic_opt.psa.parse import parse_rule
-from cosmic_opt.psa.term import RELATIONS, Apply, Constant, Term
+from cosmic_opt.psa.quantity import Quantity
+from cosmic_opt.psa.term import ARITHMETIC, RELATIONS, Apply, Constant, Term
 from cosmic_opt.units import Unit
 
 LARGEST = 10**18
@@ -56,9 +60,9 @@ class Atom:
 def changeable_atoms(rule: Constraint, data: Mapping[str, Value], adjustable: Mapping[str, Unit]) -> tuple[Atom, ...]:
     """Return the relations whose conjunction the rule is; none when the rule has another form.
 
-    A number is changeable where a whole side of a relation is that number, or a constant times it. `adjustable` gives
-    the data that may change, with their units. A number that is 0 has no relative change and stays; so does one that
-    `!=` excludes, or beyond 10^18.
+    `data` are the numbers that no parameter moves (`settled_numbers`). A number is changeable where a whole side of a
+    relation is that number, or a constant times it. `adjustable` gives the data that may change, with their units. A
+    number that is 0 has no relative change and stays; so does one that `!=` excludes, or beyond 10^18.
     """
     conjuncts = _conjuncts(parse_rule(rule.text, rule.where))
     if not all(isinstance(part, Operation) and part.operator in RELATIONS for part in conjuncts):
@@ -122,9 +126,30 @@ def _atom(
 
 
 def _settled(syntax: Syntax, data: Mapping[str, Value]) -> Constant | None:
-    if isinstance(syntax, Number):
-        return Constant(syntax.value, syntax.unit)
-    return Constant(data[syntax.name]) if isinstance(syntax, Name) and syntax.name in data else None
+    """Return the number, or the category, that a side without a parameter is; None where it is not known here."""
+    match syntax:
+        case Number(value, unit, _):
+            return Constant(value, unit)
+        case Name(name, _) if name in data:
+            return Constant(data[name])
+        case Operation(operator, operands, _) if operator in ARITHMETIC:
+            parts = [_settled(operand, data) for operand in operands]
+            numbers = tuple(part for part in parts if part is not None and isinstance(part.value, int))
+            folded = fold(Apply(operator, numbers)) if len(numbers) == len(parts) else None
+            return folded if isinstance(folded, Constant) else None
+        case _:
+            return None
+
+
+def settled_numbers(parameter_set: ParameterSet) -> dict[str, Value]:
+    """Return the instance's numbers by name, with the quantities that no parameter moves."""
+    data = dict(parameter_set.data)
+    for name, quantity in parameter_set.quantities.items():
+        if isinstance(quantity, Quantity) and all(data.keys() >= set(term.names) for term in quantity.terms):
+            given = [{each: np.array([data[each]]) for each in term.names} for term in quantity.terms]
+            parts = (term.evaluate(values)[0] for term, values in zip(quantity.terms, given, strict=True))
+            data[name] = sum(map(int, parts))
+    return data
 
 
 def _number_sides(

@@ -190,3 +190,22 @@ def test_a_rule_on_the_step_of_another_form_is_refused() -> None:
 @given(st.integers(-(10**20), 10**20), st.sampled_from(list(Unit)))
 def test_a_number_spelled_reads_back_exactly(value: int, unit: Unit) -> None:
     assert parse(spelled(value, unit), unit) == value
+
+
+@pytest.mark.parametrize(
+    ("rule", "becomes"),
+    [
+        ("npus <= 32", "npus <= 64"),
+        ("npus * 2 <= 32", "npus * 2 <= 128"),
+        ("1000 <= 2 * npus + 8", "136 <= 2 * npus + 8"),
+        ("10 <= npus and npus < 40", "10 <= npus and npus < 65"),
+        ("system_power <= 20 kW", "system_power <= 44.8 kW"),
+        ("device_cost <= 1000000 $", "device_cost <= 1920000 $"),
+    ],
+)
+def test_a_limit_on_what_no_parameter_moves_becomes_the_nearest_that_holds(rule: str, becomes: str) -> None:
+    """64 GPUs of 700 W draw 44.8 kW; at 30,000 dollars each they cost 1.92 million."""
+    first = Problem.load("llama3-70b/h100-64").require(rule).explain().repairs[0]
+    assert first.edits.require == (becomes,)
+    assert first.feasible_designs == 2584
+    assert first.relaxation.proved
