@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from fractions import Fraction
+from itertools import combinations
 from math import lcm
 
 import numpy as np
@@ -28,6 +29,8 @@ from cosmic_opt.psa.term import Apply, Term
 
 MOST_DESIGNS = 1 << 18
 """More designs are left to a solver: each takes about a kilobyte here."""
+MOST_PAIRS = 3
+"""More relations between a datum and a literal are left to a solver: each doubles the rows."""
 MIRRORED = {"<=": ">=", "<": ">", ">=": "<=", ">": "<", "==": "=="}
 Span = tuple[Values, Values]
 """The least and the greatest value of a number that a relation allows, per design."""
@@ -49,24 +52,25 @@ class RelaxedTable:
 
     @classmethod
     def of(cls, relaxable: Relaxable, costs: Costs, *, worth: bool) -> RelaxedTable | None:
-        """Return the table of a problem; None where it is too large, or where a relation compares two numbers.
+        """Return the table of a problem; None where it is too large, or numbers are compared with each other.
 
-        With `worth` no number changes by more than dropping the rules that use it would cost.
+        One datum and one literal may be, by `<=`, `>=` or `==`. With `worth` no number changes by more than dropping
+        the rules that use it would cost.
         """
         atoms = atoms_of(relaxable)
         slacks = slacks_of(atoms, relaxable, costs, worth=worth)
         read = [atom for own in atoms.values() for atom in own if _numbers(atom)]
-        if any(len(_numbers(atom)) > 1 for atom in read):
+        pairs = [atom for atom in read if len(_numbers(atom)) > 1]
+        if len(pairs) > MOST_PAIRS or not _are_traded(pairs, slacks, worth=worth):
             return None
         designs = _listed(relaxable, atoms)
         if designs is None:
             return None
-        moved, possible = {}, np.ones(len(designs), dtype=bool)
-        for number, slack in slacks.items():
-            moved[number], within = _least_moves(slack, [a for a in read if number in _numbers(a)], designs)
-            possible &= within
-        designs = DesignBatch(designs.parameter_set, designs.codes[possible])
-        moved = {number: by[possible] for number, by in moved.items()}
+        chosen = [towards for size in range(len(pairs) + 1) for towards in combinations(pairs, size)]
+        ways = [_moves(slacks, read, towards, designs) for towards in chosen]
+        codes = np.concatenate([designs.codes[possible] for _, possible in ways])
+        designs = DesignBatch(designs.parameter_set, codes)
+        moved = {number: np.concatenate([by[number][possible] for by, possible in ways]) for number in slacks}
         allowed = dict(_values_added(relaxable, designs))
         return cls(designs, moved, allowed, costs, _ranked(moved, allowed.values(), costs, len(designs)))
 
@@ -120,29 +124,81 @@ def _fixed(rule: Constraint, atoms: Sequence[Atom]) -> Iterable[Constraint]:
             yield replace(rule, term=Apply(atom.operator, sides))
 
 
-def _least_moves(slack: Slack, atoms: Sequence[Atom], designs: DesignBatch) -> tuple[Values, NDArray[np.bool_]]:
-    """Return by how much a number must change for each design, and for which ones it may."""
+def _pair(atom: Atom) -> tuple[RuleNumber, RuleNumber]:
+    """Return the datum and the literal that a relation compares, or two of the same kind."""
+    first, second = sorted(_numbers(atom), key=lambda number: not number.datum)
+    return first, second
+
+
+def _are_traded(pairs: Sequence[Atom], slacks: Mapping[RuleNumber, Slack], *, worth: bool) -> bool:
+    """Tell whether every datum and the literal that it is compared with are best changed in one of two ways.
+
+    The datum changes as little as other relations ask, or as far towards the literal as they let it; the literal
+    follows. In between the cost is linear, so long as the literal can reach the datum (with `worth`, what is beyond
+    costs as much as to drop the rule).
+    """
+    found = [_pair(pair) for pair in pairs]
+    if len({datum for datum, _ in found}) < len(pairs) or any(pair.operator in ("<", ">") for pair in pairs):
+        return False
+    for pair, (datum, literal) in zip(pairs, found, strict=True):
+        if (
+            not datum.datum
+            or literal.datum
+            or len({s.coefficient for s in pair.sides if isinstance(s, NumberSide)}) > 1
+        ):
+            return False
+        up, down = slacks[literal].most
+        if not worth and not -down <= datum.value - literal.value <= up:
+            return False
+    return True
+
+
+def _moves(
+    slacks: Mapping[RuleNumber, Slack], read: Sequence[Atom], towards: Collection[Atom], designs: DesignBatch
+) -> tuple[dict[RuleNumber, Values], NDArray[np.bool_]]:
+    """Return by how much each number must change, and which designs that lets in.
+
+    Data in the pairs `towards` go to the literal they are compared with, as far as they may.
+    """
+    aims = dict(_pair(pair) for pair in towards)
+    moved: dict[RuleNumber, Values] = {}
+    possible = np.ones(len(designs), dtype=bool)
+    for number in sorted(slacks, key=lambda each: not each.datum):
+        own = [atom for atom in read if number in _numbers(atom) and (len(_numbers(atom)) == 1 or not number.datum)]
+        aim = aims.get(number, number).value
+        moved[number], within = _least_moves(slacks[number], own, designs, moved, aim)
+        possible &= within
+    return moved, possible
+
+
+def _least_moves(
+    slack: Slack, atoms: Sequence[Atom], designs: DesignBatch, moved: Mapping[RuleNumber, Values], aim: int
+) -> tuple[Values, NDArray[np.bool_]]:
+    """Return by how much a number changes to be near `aim`, others `moved`, and for which designs it may."""
     value, (up, down) = slack.number.value, slack.most
     low = np.full(len(designs), value - down, dtype=object)
     high = np.full(len(designs), value + up, dtype=object)
     for atom in atoms:
-        least, greatest = _span(atom, designs)
+        operator, side, other = _as_limit(atom, slack.number)
+        least, greatest = _range(operator, _values(other, designs, moved), side.coefficient)
         low, high = np.maximum(low, least), np.minimum(high, greatest)
-    return np.clip(value, low, high) - value, np.asarray(low <= high, dtype=bool)
+    return np.clip(aim, low, high) - value, np.asarray(low <= high, dtype=bool)
 
 
-def _span(atom: Atom, designs: DesignBatch) -> Span:
-    """Return between which values the number of `term operator coefficient * number` may lie."""
-    (place,) = (at for at, side in enumerate(atom.sides) if isinstance(side, NumberSide))
-    number, term = atom.sides[place], atom.sides[1 - place]
-    assert isinstance(number, NumberSide), atom
-    assert not isinstance(term, NumberSide), atom
-    operator = atom.operator if place == 1 else MIRRORED[atom.operator]
-    return _range(operator, _values(term, designs), number.coefficient)
+def _as_limit(atom: Atom, number: RuleNumber | None = None) -> tuple[str, NumberSide, Term | NumberSide]:
+    """Return the relation as `other operator side`, `side` being that of the number, or the only one that is one."""
+    for place, side in enumerate(atom.sides):
+        if isinstance(side, NumberSide) and number in (None, side.number):
+            operator = atom.operator if place == 1 else MIRRORED[atom.operator]
+            return operator, side, atom.sides[1 - place]
+    raise AssertionError(atom)
 
 
-def _values(term: Term, designs: DesignBatch) -> Values:
-    values: Values = evaluate(term, designs.value_columns(term.columns), len(designs)).astype(object)
+def _values(side: Term | NumberSide, designs: DesignBatch, moved: Mapping[RuleNumber, Values]) -> Values:
+    if isinstance(side, NumberSide):
+        still = np.full(len(designs), side.number.value, dtype=object)
+        return np.asarray(side.coefficient * (still + moved.get(side.number, 0)))
+    values: Values = evaluate(side, designs.value_columns(side.columns), len(designs)).astype(object)
     return values
 
 

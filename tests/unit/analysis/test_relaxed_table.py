@@ -59,3 +59,30 @@ def test_what_was_found_is_left_out() -> None:
 
 def test_a_space_of_trillions_has_no_table() -> None:
     assert table_of(Problem.load("cosmic/gpt3-175b-system2").set(memory_capacity="4 GB")) is None
+
+
+@pytest.mark.parametrize(
+    ("rule", "least"),
+    [
+        ("memory_capacity >= 100 GB", Fraction(20, 100)),  # the literal meets the memory there is
+        ("memory_capacity <= 40 GB", Fraction(40, 80)),  # the memory meets the literal
+        ("memory_capacity == 100 GB", Fraction(20, 100)),
+    ],
+)
+def test_a_datum_and_a_literal_meet_where_it_costs_least(rule: str, least: Fraction) -> None:
+    table = table_of(Problem.load(MEGATRON).require(rule))
+    assert table is not None
+    found = table.cheapest([])
+    assert found is not None
+    assert found.cost == least
+
+
+def test_a_datum_and_a_literal_meet_at_what_another_rule_needs() -> None:
+    """10 GB are too few for any design: both go to what the smallest needs."""
+    table = table_of(Problem.load(MEGATRON).require("memory_capacity <= 10 GB"))
+    assert table is not None
+    found = table.cheapest([])
+    assert found is not None
+    need = 22_834_522_112
+    assert found.cost == Fraction(80 * 10**9 - need, 80 * 10**9) + Fraction(need - 10**10, 10**10)
+    assert len(found.changes) == 2
