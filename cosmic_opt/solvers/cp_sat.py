@@ -13,6 +13,7 @@ from cosmic_opt.errors import LimitError
 from cosmic_opt.ir.check import complete
 from cosmic_opt.ir.model import Conditional, Constraint, Linear, LoweredModel, Origin, Product, Table, Weights
 from cosmic_opt.ir.objective import LinearObjective
+from cosmic_opt.ir.passes.alike import Alike
 from cosmic_opt.solvers.base import (
     CP_SAT_RANGE,
     SOLVERS,
@@ -26,8 +27,6 @@ from cosmic_opt.solvers.base import (
     settle,
 )
 from cosmic_opt.solvers.interrupt import interruptible
-
-BATCH = 4096
 
 
 class CpSat:
@@ -88,14 +87,17 @@ class CpSat:
         )
 
     def enumerate(self, model: LoweredModel, *, limits: Limits) -> Iterator[Codes]:
-        """Yield every feasible design once.
+        """Yield every feasible design once; of designs that no constraint tells apart CP-SAT finds one.
 
         Raises:
             LimitError: the time limit came first.
         """
         if model.infeasible:
             return
-        encoding = _Encoding(model)
+        alike = Alike.of(model)
+        if alike.model.infeasible:
+            return
+        encoding = _Encoding(alike.model)
         solver = _solver(limits)
         solver.parameters.enumerate_all_solutions = True
         collector = _Collector(encoding.codes[: model.designs], limits.solutions)
@@ -103,8 +105,15 @@ class CpSat:
         assert status != cp_model.MODEL_INVALID, encoding.cp.validate()
         if status == cp_model.UNKNOWN or (status == cp_model.FEASIBLE and not collector.full):
             raise LimitError("CP-SAT ran out of time before listing every design")
-        for start in range(0, len(collector.points), BATCH):
-            yield np.array(collector.points[start : start + BATCH], dtype=np.int32)
+        found = np.array(collector.points, dtype=np.int32).reshape(len(collector.points), model.designs)
+        left = limits.solutions
+        for designs in alike.members(found):
+            if limits.out_of_time():
+                raise LimitError("CP-SAT ran out of time before listing every design")
+            yield designs[:left]
+            left = None if left is None else left - len(designs)
+            if left is not None and left <= 0:
+                return
 
 
 class _Collector(cp_model.CpSolverSolutionCallback):

@@ -147,7 +147,7 @@ def test_exhaustive_refuses_a_grid_too_large_to_try() -> None:
 def test_cp_sat_refuses_sums_it_cannot_hold(power: int, sign: int) -> None:
     rule = Linear((0, 1), ((0, sign * 2**power), (1, sign * 2**power)), -(2**power), 2**power, ORIGIN)
     with pytest.raises(LimitError, match="rule 'budget' passes 2\\^60") as caught:
-        listed(CpSat(), 2, 2, rules=(rule,))
+        CpSat().solve(model_of((2, 2), rule), limits=NONE)
     assert caught.value.where == ORIGIN.where
 
 
@@ -168,6 +168,14 @@ def test_cp_sat_clips_a_bound_that_no_sum_reaches() -> None:
 def test_cp_sat_says_when_time_ended_before_every_design_was_listed() -> None:
     with pytest.raises(LimitError, match="ran out of time"):
         list(CpSat().enumerate(model_of((9,) * 8), limits=Limits(seconds=0.05)))
+
+
+def test_cp_sat_finds_one_of_the_designs_that_no_constraint_tells_apart() -> None:
+    """10^9 designs obey the rule, and one point stands for them all."""
+    zero = Linear((3,), ((0, 1),), 0, 0, ORIGIN)
+    first = next(CpSat().enumerate(model_of((1000, 1000, 1000, 2), zero), limits=Limits(seconds=5)))
+    assert len(first) >= 1000
+    assert set(first[:, 3].tolist()) == {0}
 
 
 @pytest.mark.parametrize("focus", ["sums", "families"])
