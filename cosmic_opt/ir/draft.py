@@ -87,10 +87,13 @@ class Draft:
         """Return how many combinations of codes of these design columns are still allowed, column by column."""
         return math.prod(len(self.allowed[self.position(name)]) for name in names)
 
-    def rows(self, columns: Sequence[int]) -> NDArray[np.int32]:
-        """Return the codes, one row per combination, of these columns that what is lowered so far allows."""
+    def rows(self, columns: Sequence[int], *, beyond: bool = False) -> NDArray[np.int32]:
+        """Return the codes, one row per combination, of these columns that what is lowered so far allows.
+
+        Without those that a constraint excludes which reads columns `beyond` these as well.
+        """
         known = [*self.constraints, *self.definitions]
-        return joint_rows(columns, self.columns, self.allowed, known)
+        return joint_rows(columns, self.columns, self.allowed, known, beyond=beyond)
 
     def evaluate_rows(self, term: Term, names: Sequence[str], rows: NDArray[np.int32]) -> Values:
         """Return the value of `term` per row of codes of the design columns called `names`, block by block."""
@@ -104,11 +107,23 @@ class Draft:
 
     def table_of(self, term: Term, origin: Origin) -> Table:
         """Return the table of every combination, of those still allowed, for which `term` is true."""
+        return self._table_of(term, origin, beyond=False)[0]
+
+    def wide_table_of(self, term: Term, origin: Origin) -> Table:
+        """Return the table of `term` over those combinations only that no other rule lowered so far excludes.
+
+        Where `term` is true of each of them, the table is that of `table_of`: a rule that others imply stays itself.
+        """
+        table, implied = self._table_of(term, origin, beyond=True)
+        return self.table_of(term, origin) if implied else table
+
+    def _table_of(self, term: Term, origin: Origin, *, beyond: bool) -> tuple[Table, bool]:
+        """Return a table, and whether none of the combinations looked at is excluded by it."""
         names = sorted(term.columns, key=self.position)
         columns = tuple(self.position(name) for name in names)
-        rows = self.rows(columns)
+        rows = self.rows(columns, beyond=beyond)
         keep = np.asarray(self.evaluate_rows(term, names, rows), dtype=bool)
-        return Table(columns, rows[keep], origin)
+        return Table(columns, rows[keep], origin), bool(keep.all())
 
     def helper_of(self, term: Term, *, condition: bool = False) -> Helper:
         """Return a column whose codes stand for the values of `term`; a condition gets codes 0 and 1."""

@@ -110,6 +110,10 @@ class Lowering:
         """Add the table of every combination for which `term` is true."""
         self.add(self.draft.table_of(term, origin), guard, origin)
 
+    def tabulate_wide(self, term: Term, guard: Term | None, origin: Origin) -> None:
+        """Add the table of a term of many combinations, of which the other rules leave fewer."""
+        self.add(self.draft.wide_table_of(term, origin), guard, origin)
+
     def add(self, body: Linear | Product | Table, guard: Term | None, origin: Origin) -> None:
         """Add a constraint, conditional on `guard`."""
         if guard is None:
@@ -190,7 +194,7 @@ class Lowering:
         that reads every column has no parts, and its helper's table as many rows as the relation's own.
         """
         if is_category(term.operands[0]) or is_category(term.operands[1]):
-            self.tabulate(term, guard, origin)
+            self.tabulate_wide(term, guard, origin)
             return
         parts = [*summands(term.operands[0]), *summands(term.operands[1], -1)]
         wide = [part for _, part in parts if len(part.columns) > 1]
@@ -198,7 +202,7 @@ class Lowering:
         indivisible = any(not isinstance(part, Apply) for part in whole)
         if indivisible or (whole and len(wide) == 1):
             try:
-                self.tabulate(term, guard, origin)
+                self.tabulate_wide(term, guard, origin)
                 return
             except LimitError:
                 if indivisible:

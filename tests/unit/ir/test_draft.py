@@ -13,7 +13,7 @@ from cosmic_opt.ir.model import Origin
 from cosmic_opt.psa.evaluate import evaluate
 from cosmic_opt.psa.parameter_set import ParameterSet
 from cosmic_opt.psa.quantity import Values
-from cosmic_opt.psa.term import Apply, Term
+from cosmic_opt.psa.term import Apply, Constant, Term
 from tests.unit.ir.test_lower import psa
 
 
@@ -94,3 +94,26 @@ def test_table_is_evaluated_a_block_at_a_time(monkeypatch: pytest.MonkeyPatch) -
     parameter_set = small()
     Draft.of(parameter_set).table_of(term(parameter_set, ">="), Origin("r", "", parameter_set.constraints[0].where))
     assert sizes == [4, 4, 1]
+
+
+def three() -> tuple[ParameterSet, Draft]:
+    """Return a, b and c of 1 to 4 with a + b + c <= 4 lowered: each is 1 or 2."""
+    parameter_set = psa("a + b + c <= 4", a="[1, 2, 3, 4]", b="[1, 2, 3, 4]", c="[1, 2, 3, 4]")
+    return parameter_set, Draft.resumed(parameter_set, lower(parameter_set))
+
+
+def test_wide_table_has_only_the_combinations_that_rules_beyond_its_columns_leave() -> None:
+    """c is at least 1, so a + b is at most 3: of a and b with a >= b there are (1, 1) and (2, 1)."""
+    parameter_set, draft = three()
+    origin = Origin("r", "a >= b", parameter_set.constraints[0].where)
+    assert draft.table_of(term(parameter_set, ">="), origin).rows.tolist() == [[0, 0], [1, 0], [1, 1]]
+    assert draft.wide_table_of(term(parameter_set, ">="), origin).rows.tolist() == [[0, 0], [1, 0]]
+
+
+def test_wide_table_that_other_rules_imply_is_the_table_of_its_own_columns() -> None:
+    """a + b <= 3 where the rules leave no other pair; by its own columns, (2, 2) is excluded."""
+    parameter_set, draft = three()
+    origin = Origin("r", "a * b < 4", parameter_set.constraints[0].where)
+    implied = Apply("<", (term(parameter_set, "*"), Constant(4)))
+    assert draft.wide_table_of(implied, origin).rows.tolist() == draft.table_of(implied, origin).rows.tolist()
+    assert draft.table_of(implied, origin).rows.tolist() == [[0, 0], [0, 1], [1, 0]]
