@@ -22,22 +22,23 @@ def data_root() -> Path:
 
 def instance_names() -> list[str]:
     """Return the name of every shipped instance."""
-    return _names(data_root() / "instances")
+    return list(_names(data_root() / "instances"))
 
 
 def model_names() -> list[str]:
     """Return the name of every shipped model."""
-    return _names(data_root() / "models")
+    return list(_names(data_root() / "models"))
 
 
 def shared_names(kind: str) -> list[str]:
     """Return the names of shared parts; `kind` is one of devices, systems, workloads, prices."""
-    return _names(data_root() / "instances" / f"_{kind}")
+    return list(_names(data_root() / "instances" / f"_{kind}"))
 
 
-def _names(folder: Path) -> list[str]:
+@cache
+def _names(folder: Path) -> tuple[str, ...]:
     files = (path.relative_to(folder).with_suffix("") for path in folder.rglob("*.yaml"))
-    return sorted(path.as_posix() for path in files if not path.parts[0].startswith("_"))
+    return tuple(sorted(path.as_posix() for path in files if not path.parts[0].startswith("_")))
 
 
 def instance_path(name: str) -> Path:

@@ -167,3 +167,12 @@ def test_a_document_is_of_the_kind_that_is_asked_for(tmp_path: Path) -> None:
     assert str(file) in str(caught.value)
     with pytest.raises(SpecError, match="cannot read the file"):
         read_document(tmp_path / "gone.yaml", "stack")
+
+
+def test_names_of_shipped_files_are_listed_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    names = shared_names("devices")
+    monkeypatch.setattr(Path, "rglob", None)
+    again = shared_names("devices")
+    assert again == names
+    again.clear()
+    assert shared_names("devices") == names
