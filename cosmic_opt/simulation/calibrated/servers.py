@@ -12,17 +12,16 @@ import numpy as np
 from numpy.typing import NDArray
 
 from cosmic_opt.simulation.calibrated.disaggregated import Pools, Reading, Writing, balanced, reading, writing
-from cosmic_opt.simulation.calibrated.prefill import prefill_terms
 from cosmic_opt.simulation.calibrated.replicas import Replicas
 from cosmic_opt.simulation.calibrated.serving import (
     SteadyState,
     admitted,
     batch_terms,
     cosmic_terms,
+    lone_prompt_s,
     steady_state,
     times,
     token_terms,
-    total_s,
 )
 from cosmic_opt.simulation.calibrated.serving_job import FloatArray, ServingDesigns, ServingSetup, Terms
 from cosmic_opt.workloads.requests import TOKENS, Requests
@@ -93,8 +92,7 @@ class OneServer:
 
     def first_token_time(self) -> Terms:
         """Return seconds from admission to the first token: a step that is under way, then the own prompt."""
-        kinds = self.replicas.kinds
-        own = total_s(prefill_terms(self.setup, kinds.with_batch(1), self.requests.prompt))
+        own = lone_prompt_s(self.setup, self.replicas.kinds, self.requests)
         return self.replicas.spread_terms({**self.state.step, "prefill": own})
 
     def batch_time(self) -> Terms:

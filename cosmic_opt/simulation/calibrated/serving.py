@@ -9,6 +9,7 @@ import numpy as np
 from cosmic_opt.simulation.calibrated.captured import tuned_batch
 from cosmic_opt.simulation.calibrated.decode import decode_terms
 from cosmic_opt.simulation.calibrated.prefill import prefill_terms
+from cosmic_opt.simulation.calibrated.replicas import Replicas
 from cosmic_opt.simulation.calibrated.serving_job import FloatArray, ServingDesigns, ServingSetup, Terms
 from cosmic_opt.workloads.kv_cache import held_tokens, whole_sequences
 from cosmic_opt.workloads.requests import Requests
@@ -102,7 +103,7 @@ def steady_state(setup: ServingSetup, designs: ServingDesigns, requests: Request
     loaded = designs.with_batch(np.maximum(batch, 1.0))
     step = decode_terms(setup, loaded, requests.mean_context, most=designs.batch)
     under_way = times(min(requests.output - 1, 1), step)
-    own = total_s(prefill_terms(setup, designs.with_batch(1), requests.prompt))
+    own = lone_prompt_s(setup, designs, requests)
     read = np.maximum(prefill_busy_s(setup, loaded, requests), own)
     terms = {"prefill": read, **times(requests.output - 1, step)}
     rate = np.where(batch > 0, designs.dp * batch * requests.output / total_s(terms), 0.0)
@@ -123,6 +124,13 @@ def token_terms(step: Terms, others_s: FloatArray, requests: Requests) -> Terms:
 def times(number: int, terms: Terms) -> Terms:
     """Return so many times as long, by term."""
     return {name: number * each for name, each in terms.items()}
+
+
+def lone_prompt_s(setup: ServingSetup, designs: ServingDesigns, requests: Requests) -> FloatArray:
+    """Return seconds of one prompt alone; replicas that differ in their batch or number only take equally long."""
+    replicas = Replicas.of(designs.with_batch(1))
+    seconds = total_s(prefill_terms(setup, replicas.kinds, requests.prompt))
+    return replicas.spread(np.broadcast_to(seconds, replicas.kinds.tp.shape))
 
 
 def prefill_busy_s(setup: ServingSetup, designs: ServingDesigns, requests: Requests) -> FloatArray:

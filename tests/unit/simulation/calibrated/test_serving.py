@@ -11,6 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from cosmic_opt.errors import SpecError
+from cosmic_opt.simulation.calibrated import serving
 from cosmic_opt.simulation.calibrated.decode import decode_attention_s, decode_terms, host_s
 from cosmic_opt.simulation.calibrated.disaggregated import disaggregated, transfer_s
 from cosmic_opt.simulation.calibrated.prefill import prefill_terms
@@ -18,13 +19,14 @@ from cosmic_opt.simulation.calibrated.serving import (
     admitted,
     batch_terms,
     cosmic_terms,
+    lone_prompt_s,
     prefill_busy_s,
     saturated,
     steady_state,
     total_s,
     waves,
 )
-from cosmic_opt.simulation.calibrated.serving_job import ServingDesigns, ServingSetup
+from cosmic_opt.simulation.calibrated.serving_job import ServingDesigns, ServingSetup, Terms
 from cosmic_opt.workloads.kv_cache import held_tokens, resident_sequences
 from cosmic_opt.workloads.requests import CHAT, QUESTION_ANSWERING, Requests
 from tests.unit.simulation.calibrated.servers import LATENT, LLAMA_8B, LLAMA_70B, MIXTRAL, server
@@ -152,6 +154,22 @@ def test_many_designs_are_what_each_is_alone() -> None:
         for t, b in zip(tp, batch, strict=True)
     ]
     assert many.tolist() == pytest.approx(alone)
+
+
+def test_a_lone_prompt_takes_what_its_prefill_takes_and_is_computed_once_per_cut(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    setup, requests, sizes = server(LLAMA_70B), Requests(1000, 200), list[int]()
+    designs = ServingDesigns.of(tp=[2, 2, 4, 2], pp=[1, 1, 2, 1], dp=[1, 2, 1, 1], batch=[8, 8, 8, 64])
+    expected = total_s(prefill_terms(setup, designs.with_batch(1), 1000))
+
+    def counted(setup: ServingSetup, designs: ServingDesigns, prompt: int) -> Terms:
+        sizes.append(len(designs.tp))
+        return prefill_terms(setup, designs, prompt)
+
+    monkeypatch.setattr(serving, "prefill_terms", counted)
+    assert lone_prompt_s(setup, designs, requests).tolist() == expected.tolist()
+    assert sizes == [2]
 
 
 def test_a_batch_is_its_prefill_and_a_step_for_each_further_token() -> None:
