@@ -7,15 +7,17 @@ the right stops being feasible, and that place needs no search to find: it is tr
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import pairwise
 
 from cosmic_opt.analysis.relaxed_edits import spelled, value_spelled
 from cosmic_opt.analysis.sweep import Point, Sweep
 from cosmic_opt.errors import CosmicError, SpecError
-from cosmic_opt.psa.evaluate import feasible
-from cosmic_opt.psa.parameter_set import Column
+from cosmic_opt.psa.domain import Value
+from cosmic_opt.psa.evaluate import evaluate, feasible, holds
+from cosmic_opt.psa.parameter_set import Column, DesignBatch
+from cosmic_opt.psa.term import Apply
 from cosmic_opt.units import Unit, parse_exact
 
 
@@ -99,14 +101,26 @@ def breakpoints(sweep: Sweep, points: Sequence[Point], column: Column | None, so
     return found
 
 
+@dataclass(frozen=True)
+class _Look:
+    """A design (None: it cannot be stated) at a position of the grid, and whether the structural rules allow it."""
+
+    position: int
+    design: DesignBatch | None
+    allowed: bool
+
+
 @dataclass
 class _Bisection:
-    """One pair of points being narrowed."""
+    """One pair of points being narrowed.
+
+    `edges` keeps, per design, the neighbours of the grid between which it becomes feasible.
+    """
 
     sweep: Sweep
     grid: Grid
     left_over: int
-    solved: dict[int, Point] = field(default_factory=dict)
+    edges: dict[tuple[tuple[str, Value], ...], tuple[int, int]] = field(default_factory=dict)
 
     def between(self, left: Point, right: Point) -> Iterator[Breakpoint]:
         """Yield the breakpoints between two points with different designs, in order."""
@@ -115,33 +129,72 @@ class _Bisection:
             yield Breakpoint(left, right, exact=high - low == 1)
             return
         self.left_over -= 1
-        middle = self.sweep.at(self.grid.text(self._probe(left, right, low, high)))
+        middle = self.sweep.at(self.grid.text(self._probe(right, low, high)))
         # the right half first: there the probe is next to a breakpoint, and few searches finish it
         after = list(self.between(middle, right)) if self.sweep.differ(middle, right) else []
         if self.sweep.differ(left, middle):
             yield from self.between(left, middle)
         yield from after
 
-    def _probe(self, left: Point, right: Point, low: int, high: int) -> int:
+    def _probe(self, right: Point, low: int, high: int) -> int:
         """Return where to look next, strictly between."""
-        if isinstance(self.grid, DomainGrid) or not right.answer.design or self._allows(low, right):
+        values = right.answer.design
+        if isinstance(self.grid, DomainGrid) or not values:
             return (low + high) // 2
-        excluded, allowed = low, high
-        while allowed - excluded > 1:
-            middle = (excluded + allowed) // 2
-            if self._allows(middle, right):
-                allowed = middle
-            else:
-                excluded = middle
+        design = tuple(values.items())
+        edge = self.edges.get(design)
+        if edge is None or edge[0] < low or edge[1] > high:
+            first = self._look(low, values)
+            if first.allowed:
+                return (low + high) // 2
+            edge = self.edges[design] = self._edge(first, self._look(high, values), values)
+        excluded, allowed = edge
         return allowed if allowed < high else excluded
 
-    def _allows(self, position: int, point: Point) -> bool:
-        """Tell whether a point's best design obeys the structural rules at another value."""
+    def _edge(self, low: _Look, high: _Look, values: Mapping[str, Value]) -> tuple[int, int]:
+        """Return neighbours between two positions, the first of which excludes the design, the second does not."""
+        guessing = True
+        while high.position - low.position > 1:
+            middle = (low.position + high.position) // 2
+            look = self._look(_guess(low, high) if guessing else middle, values)
+            low, high = (low, look) if look.allowed else (look, high)
+            guessing = not guessing  # so that no more than twice as many looks are needed as by halving alone
+        return low.position, high.position
+
+    def _look(self, position: int, values: Mapping[str, Value]) -> _Look:
+        """Look at a design at a position of the grid."""
         try:
             parameter_set = self.sweep.bind_at(self.grid.text(position)).parameter_set
         except CosmicError:
-            return False
-        values = point.answer.design
+            return _Look(position, None, allowed=False)
         if not all(values.get(column.name) in column.codes for column in parameter_set.columns):
-            return False
-        return bool(feasible(parameter_set.design(values))[0])
+            return _Look(position, None, allowed=False)
+        design = parameter_set.design(values)
+        return _Look(position, design, allowed=bool(feasible(design)[0]))
+
+
+def _guess(low: _Look, high: _Look) -> int:
+    """Return where the first rule that excludes a design would allow it if its sides moved evenly; else the middle."""
+    slacks: list[int] = []
+    if low.design is not None and high.design is not None:
+        broken = next(
+            rule.name
+            for rule in low.design.parameter_set.constraints
+            if not rule.simulated and not holds(rule, low.design)[0]
+        )
+        slacks = [*_slack(broken, low.design), *_slack(broken, high.design)]
+    width = high.position - low.position
+    if len(slacks) < 2 or slacks[0] >= slacks[1]:
+        return low.position + width // 2
+    short, spare = slacks
+    root = low.position + -(short * width // (spare - short))
+    return min(max(root, low.position + 1), high.position - 1)
+
+
+def _slack(name: str, design: DesignBatch) -> Iterator[int]:
+    """Yield by how much one design keeps a rule that is an inequality, below 0 where it breaks it; else nothing."""
+    for rule in design.parameter_set.constraints:
+        term = rule.term
+        if rule.name == name and isinstance(term, Apply) and term.operator in ("<=", "<", ">=", ">"):
+            left, right = (int(evaluate(side, design.value_columns(side.columns), 1)[0]) for side in term.operands)
+            yield right - left if term.operator in ("<=", "<") else left - right

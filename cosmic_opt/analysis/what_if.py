@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from functools import cached_property
 
 from cosmic_opt.catalog.bind import BoundInstance
 from cosmic_opt.psa.domain import Value
@@ -18,11 +19,15 @@ Number = float | int
 
 @dataclass(frozen=True)
 class Answer:
-    """A problem, its best design, and that design scored in full (None when there is none)."""
+    """A problem and its best design."""
 
     instance: BoundInstance
     outcome: Outcome
-    report: Report | None
+
+    @cached_property
+    def report(self) -> Report | None:
+        """The best design scored in full, once it is asked for; None where there is none."""
+        return report(self.instance, self.outcome.design) if len(self.outcome.design) else None
 
     @property
     def design(self) -> dict[str, Value]:
@@ -52,9 +57,8 @@ def answer(
     start: tuple[Mapping[str, Value], ...] = (),
     memo: RegionMemo | None = None,
 ) -> Answer:
-    """Return the solved problem, with its best design scored in full."""
-    outcome = solve(instance, seed=seed, budget=budget, start=start, memo=memo)
-    return Answer(instance, outcome, report(instance, outcome.design) if len(outcome.design) else None)
+    """Return the solved problem."""
+    return Answer(instance, solve(instance, seed=seed, budget=budget, start=start, memo=memo))
 
 
 def what_if(
