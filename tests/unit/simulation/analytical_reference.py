@@ -7,10 +7,9 @@ A primitive is rounded once; `exact` decides whether its real value is a fractio
 from __future__ import annotations
 
 from collections import Counter
-from dataclasses import dataclass
 from fractions import Fraction
 from itertools import product
-from math import ceil, prod
+from math import ceil
 
 from cosmic_opt.system.multidim import plan
 from cosmic_opt.system.npu import Npu
@@ -26,53 +25,11 @@ from cosmic_opt.workloads.operators import (
 from cosmic_opt.workloads.parallelism import stage_layers
 from cosmic_opt.workloads.placement import GROUPS, nested_placement, placement_strides
 from cosmic_opt.workloads.transformer import Transformer
+from tests.unit.simulation.analytical_design import Design
 from tests.unit.simulation.interleaved_reference import Pieces, cut
 
 TICKS = 10**12
 HOST_BYTES_PER_S = 11 * 10**9
-
-
-@dataclass(frozen=True)
-class Design:
-    dp: int
-    tp: int
-    pp: int
-    sp: int
-    npus_per_dim: tuple[int, ...]
-    topology: tuple[str, ...]
-    algorithm: tuple[str, ...]
-    bandwidth: tuple[int, ...]
-    latency: tuple[int, ...]
-    zero_stage: int = 0
-    micro_batch: int = 1
-    recompute: str = "none"
-    chunks: int = 1
-    multidim: str = "blueconnect"
-    sequence_parallel: int = 0
-    overlap_gradients: int = 1
-    overlap_weights: int = 1
-    interleave: int = 1
-    weight_offload: int = 0
-    activation_offload: int = 0
-    optimizer_offload: int = 0
-    order: str = "tp_sp_dp_pp"
-    extent: tuple[tuple[int, ...], ...] = ()
-    """Free extents by group (tp, sp, dp, pp) and dimension; they stand instead of the order."""
-
-    def columns(self) -> dict[str, int | str]:
-        """The design by column name."""
-        values: dict[str, int | str] = {}
-        for name, value in self.__dict__.items():
-            if name == "extent":
-                for group, row in zip(GROUPS, self.extent, strict=bool(self.extent)):
-                    values.update({f"extent[{group},{dim}]": item for dim, item in enumerate(row)})
-            elif name == "order":
-                values.update({} if self.extent else {name: self.order})
-            elif isinstance(value, tuple):
-                values.update({f"{name}[{dim}]": item for dim, item in enumerate(value)})
-            else:
-                values[name] = value
-        return values
 
 
 class Reference:
@@ -407,7 +364,3 @@ def flow_shop(jobs: list[tuple[int, int, int]], beside_gather: int, beside_reduc
         worked = max(worked, gathered) + blocking
         reduced = max(reduced, worked) + (reduce if beside_reduce else 0)
     return reduced
-
-
-def npus(design: Design) -> int:
-    return prod(design.npus_per_dim)

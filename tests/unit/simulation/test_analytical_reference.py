@@ -15,7 +15,8 @@ from cosmic_opt.system.npu import Npu
 from cosmic_opt.workloads.placement import GROUPS, ORDERS, nested_placement
 from cosmic_opt.workloads.training import OFFLOADS
 from cosmic_opt.workloads.transformer import Transformer
-from tests.unit.simulation.analytical_reference import HOST_BYTES_PER_S, Design, Reference
+from tests.unit.simulation.analytical_design import Design
+from tests.unit.simulation.analytical_reference import HOST_BYTES_PER_S, Reference
 
 GLOBAL_BATCH, SEQUENCE = 48, 2048
 NPU = Npu("test", 10 * 10**12, 50 * 10**9, 24 * 10**9)

@@ -12,7 +12,7 @@ from cosmic_opt.errors import InfeasibleError
 from cosmic_opt.simulation.analytical import AnalyticalSimulator
 from cosmic_opt.simulation.events.simulator import EventSimulator
 from cosmic_opt.simulation.events.step import StepSimulation
-from tests.unit.simulation.analytical_reference import Design
+from tests.unit.simulation.analytical_design import Design
 from tests.unit.simulation.test_analytical_reference import IMAGE, SHAPES, TEXT, random_design, simulator
 
 SIMULATORS = {workload.name: simulator(workload, 3, SHAPES) for workload in (TEXT, IMAGE)}

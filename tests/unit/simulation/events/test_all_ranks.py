@@ -12,7 +12,7 @@ from cosmic_opt.simulation.events import Call, Program, Stream, run_program
 from cosmic_opt.simulation.events.passes import whole_program
 from cosmic_opt.simulation.events.step import StepSimulation
 from cosmic_opt.workloads.placement import GROUPS, nested_placement
-from tests.unit.simulation.analytical_reference import Design
+from tests.unit.simulation.analytical_design import Design
 from tests.unit.simulation.events.designs import random_steps, small_simulator
 from tests.unit.simulation.events.reference import reference
 

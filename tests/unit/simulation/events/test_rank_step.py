@@ -19,7 +19,7 @@ from cosmic_opt.simulation.events.rank_step import WAITS, EveryRank
 from cosmic_opt.simulation.events.simulator import EventSimulator
 from cosmic_opt.simulation.events.step import StepSimulation
 from cosmic_opt.workloads.graph import Stage
-from tests.unit.simulation.analytical_reference import Design
+from tests.unit.simulation.analytical_design import Design
 from tests.unit.simulation.events.designs import random_steps, small_simulator
 from tests.unit.simulation.events.test_all_ranks import extents_of
 from tests.unit.simulation.events.test_step import ALONE
