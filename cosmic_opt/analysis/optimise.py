@@ -44,7 +44,7 @@ from cosmic_opt.psa.quantity import SimulatedQuantity
 from cosmic_opt.psa.term import LOGIC, RELATIONS, Apply, Simulated, Term
 from cosmic_opt.search.budget import Budget
 from cosmic_opt.search.objective import energy_of
-from cosmic_opt.search.runnable import CannotRun, cannot_run, why_not
+from cosmic_opt.search.runnable import CannotRun, why_none, why_not
 from cosmic_opt.solvers.base import (
     Codes,
     Limits,
@@ -164,8 +164,9 @@ def _idle(question: _Question, design: DesignBatch, status: SolveStatus, seed: i
         return None if question.table is not None else why_not(question.instance, design)
     if status is not SolveStatus.INFEASIBLE or question.structural.infeasible:
         return None
-    found = cannot_run(question.instance, feasible_set(question.structural), seed=seed)
-    return found if found is not None and found.every else None
+    if question.table is None or question.table.some_run:
+        return None
+    return why_none(question.instance, feasible_set(question.structural), seed, none_runs=True)
 
 
 def _unanswered(instance: BoundInstance, term: Term, expression: str, *, maximise: bool) -> Optimum:

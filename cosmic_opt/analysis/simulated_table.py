@@ -52,13 +52,15 @@ _INSTEAD = "'solve' and 'pareto' optimise what is simulated without a table"
 class SimulatedTable:
     """Every combination of `columns` that the rules on simulated quantities allow, and its times.
 
-    `designs` [n, design columns] are codes: a feasible design with each combination.
+    `designs` [n, design columns] are codes: a feasible design with each combination. `some_run` tells whether any
+    combination has times, also such as those rules forbid.
     """
 
     columns: tuple[int, ...]
     designs: Codes
     times: Times
     origin: Origin
+    some_run: bool
 
     def __len__(self) -> int:
         return len(self.designs)
@@ -111,7 +113,8 @@ def simulated_table(
     designs = instance.parameter_set.batch(_representatives(model, columns))
     times = _simulated_in_time(instance, names, designs, budget)
     keep = obeyed(rules, designs, times)
-    return SimulatedTable(columns, designs.codes[keep], {name: own[keep] for name, own in times.items()}, origin)
+    kept = {name: own[keep] for name, own in times.items()}
+    return SimulatedTable(columns, designs.codes[keep], kept, origin, bool(obeyed((), designs, times).any()))
 
 
 def _simulated_in_time(instance: BoundInstance, names: Collection[str], designs: DesignBatch, budget: Budget) -> Times:

@@ -101,6 +101,18 @@ class Feasibility(Changes):
 
         return cannot_run(self.instance, self.feasible, seed=whole(seed, "seed"))
 
+    def why_none(self, *, seed: int = 0) -> CannotRun | None:
+        """Return why no design can run, once a search has proved that none runs and keeps the limits on its times.
+
+        None where some can, or where it is not proved that none does: see `search.runnable.why_none`.
+
+        Raises:
+            LimitError: without such limits, a design could run, for longer than the simulator's clock can hold.
+        """
+        from cosmic_opt.search.runnable import why_none  # numba takes a second to load
+
+        return why_none(self.instance, self.feasible, whole(seed, "seed"))
+
     def dead_knobs(self, budget: Budget | None = None) -> DeadKnobs:
         """Return which free knobs cannot change the objective here (proved), which can (shown), which are undecided.
 

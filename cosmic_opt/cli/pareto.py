@@ -35,7 +35,7 @@ def pareto(
     """List every design that no other beats in one objective without losing in another, with a proof."""
     from cosmic_opt.reporting.cluster_warnings import warnings_of, warnings_text
     from cosmic_opt.reporting.fronts import front_keys, front_status, front_text  # numba takes a second to load
-    from cosmic_opt.reporting.runnable import cannot_run_keys
+    from cosmic_opt.reporting.runnable import cannot_run_keys, some_cannot_run
 
     budget = Budget(None if time_limit is None else seconds_of(time_limit))
     kind = request.problem.spec.kind
@@ -44,14 +44,15 @@ def pareto(
     front = request.problem.pareto(*others, budget=budget)
     scored = request.problem.scored(*others)
     infeasible = front_status(front) == "infeasible"
-    found = scored.cannot_run(seed=request.seed) if infeasible else None
-    idle = found if found is not None and found.every else None
+    idle = scored.why_none(seed=request.seed) if infeasible else None
+    seen = scored.cannot_run(seed=request.seed) if infeasible and idle is None else idle
     text = front_text(request.title, front, idle)
     if infeasible and idle is None:
+        text += "" if seen is None else f"\n\nwarning: {some_cannot_run(seen)}"
         text += f"\n\n{why_empty(first_conflict(scored.parameter_set))}"
     warnings = warnings_of(scored.instance, front.designs)
     text = "\n\n".join(filter(None, (text, warnings_text(warnings))))
-    keys = {**front_keys(front), "cannot_run": cannot_run_keys(idle), "warnings": warnings}
+    keys = {**front_keys(front), "cannot_run": cannot_run_keys(seen), "warnings": warnings}
     request.output.result("pareto", keys, text)
     return {"infeasible": INFEASIBLE, "unknown": LIMIT}.get(front_status(front), DONE)
 

@@ -200,11 +200,12 @@ def _show(request: Request, outcome: Outcome, around: Around, budget: Budget, *,
     knobs = None if skipped else problem.dead_knobs(budget)
     infeasible = outcome.status is SolveStatus.INFEASIBLE
     conflict = first_conflict(problem.parameter_set) if infeasible else ()
-    idle = outcome.cannot_run if infeasible else problem.cannot_run(seed=request.seed)
+    idle = outcome.cannot_run or problem.cannot_run(seed=request.seed)
     keys = answer_keys(outcome, problem.instance, score, conflict, knobs, idle, seed=request.seed, stop=stop)
     text = answer_text(request.title, outcome, problem.instance, score, knobs, idle, seed=request.seed, stop=stop)
     if infeasible:
-        text += f"\n\n{why_empty(conflict) if idle is None else nothing_runs_text(idle)}"
+        proved = outcome.cannot_run
+        text += f"\n\n{why_empty(conflict) if proved is None else nothing_runs_text(proved)}"
     keys |= around.keys(outcome.objective, interrupted=interrupted)
     request.output.result("solve", keys, text + around.text(outcome.objective, interrupted=interrupted))
     return INTERRUPTED if interrupted else EXITS.get(outcome.status, DONE)

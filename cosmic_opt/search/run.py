@@ -20,9 +20,8 @@ from cosmic_opt.search.engine_names import ANALYTICAL, EVENTS
 from cosmic_opt.search.executor import Engine
 from cosmic_opt.search.feasible_space import FeasibleSpace, raw_grid
 from cosmic_opt.search.frontier import Frontier
-from cosmic_opt.search.limits import limits_simulated
 from cosmic_opt.search.outcome import Log, Outcome, Stop
-from cosmic_opt.search.runnable import DRAWN, cannot_run, nothing_runs
+from cosmic_opt.search.runnable import why_none
 from cosmic_opt.search.score import Scorer
 from cosmic_opt.search.space import Codes
 from cosmic_opt.search.study import Study
@@ -76,11 +75,7 @@ class Run:
         if stop is not Stop.PROVED:
             return self.outcome(SolveStatus.UNKNOWN, stop, bound, frontier)
         outcome = self.outcome(SolveStatus.INFEASIBLE, stop, bound, frontier)
-        feasible = self.space.feasible
-        if not limits_simulated(self.instance.parameter_set):
-            return replace(outcome, cannot_run=nothing_runs(self.instance, feasible, self.seed))
-        found = cannot_run(self.instance, feasible, seed=self.seed, every=DRAWN)
-        return replace(outcome, cannot_run=found if found is not None and found.every else None)
+        return replace(outcome, cannot_run=why_none(self.instance, self.space.feasible, self.seed))
 
     def evaluations_left(self) -> int:
         """Return how many evaluations the budget still holds."""

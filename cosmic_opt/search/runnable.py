@@ -11,6 +11,7 @@ from cosmic_opt.catalog.bind import BoundInstance
 from cosmic_opt.errors import CosmicError, InfeasibleError, LimitError
 from cosmic_opt.feasibility.feasible_set import FeasibleSet
 from cosmic_opt.psa.parameter_set import DesignBatch
+from cosmic_opt.search.limits import limits_simulated
 from cosmic_opt.search.score import Simulator, kernel_columns, simulator_of
 from cosmic_opt.simulation.analytical.layout import NO_TIME
 from cosmic_opt.simulation.calibrated.serving_simulator import ServingSimulator
@@ -62,18 +63,24 @@ def cannot_run(
     return refused(simulator, without, len(batch), exact=exact) if len(without) else None
 
 
-def nothing_runs(instance: BoundInstance, feasible: FeasibleSet, seed: int) -> CannotRun | None:
-    """Return why no feasible design can run, where a search has proved that; None where the sample shows no reason.
+def why_none(instance: BoundInstance, feasible: FeasibleSet, seed: int, *, none_runs: bool = False) -> CannotRun | None:
+    """Return why no feasible design can run, once a search has proved that none runs and keeps the limits.
+
+    Where rules limit what is simulated, that is no proof that none runs at all: then the answer is None, unless each
+    design was looked at and has no step, or the caller has proved that `none_runs`.
 
     Raises:
-        LimitError: a design could run, for longer than the simulator's clock can hold.
+        LimitError: without such rules, a design could run, for longer than the simulator's clock can hold.
     """
-    found = cannot_run(instance, feasible, seed=seed, every=DRAWN)
+    limited = limits_simulated(instance.parameter_set)
+    found = cannot_run(instance, feasible, seed=seed)
     if found is None:
         return None
-    if found.too_long:
+    if found.too_long and not limited:
         raise LimitError(found.reason, hint=found.hint)
-    return CannotRun(feasible.size, feasible.size, True, found.design, found.reason, found.hint)
+    if found.too_long or not (found.every and (found.exact or none_runs or not limited)):
+        return None
+    return replace(found, designs=feasible.size, looked_at=feasible.size, exact=True)
 
 
 def runs(simulator: Simulator, batch: DesignBatch) -> NDArray[np.bool_]:

@@ -337,7 +337,7 @@ def test_a_table_that_lies_is_a_disagreement(monkeypatch: pytest.MonkeyPatch) ->
     def lying(*arguments: object) -> object:
         table = honest(*arguments)  # type: ignore[arg-type]
         times = {name: ticks[::-1] for name, ticks in table.times.items()}
-        return simulated_table.SimulatedTable(table.columns, table.designs, times, table.origin)
+        return simulated_table.SimulatedTable(table.columns, table.designs, times, table.origin, table.some_run)
 
     monkeypatch.setattr(module, "simulated_table", lying)
     with pytest.raises(EngineDisagreement, match="the table says otherwise than the simulator"):

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from tests.unit.cli.running import run
-from tests.unit.search.six import NO_PIPELINE, NOTHING_RUNS, written
+from tests.unit.search.six import NO_PIPELINE, NOTHING_RUNS, ONE_RUNS, written, written_wide
 
 REASON = "halving_doubling needs groups of a power of two, and dimension 0 has 6 NPUs"
 NOTHING = "none of the 160 designs that obey the rules can run: " + REASON
@@ -120,3 +120,29 @@ def test_the_certificate_that_nothing_runs_is_verified(six: str, tmp_path: Path)
     file = tmp_path / "nothing.json"
     assert run("solve", six, *NOTHING_RUNS, "--certificate", str(file)).code == 3
     assert run("verify", str(file)).code == 0
+
+
+@pytest.mark.parametrize("command", [("solve",), ("pareto", "--objectives", "step_time,total_bandwidth")])
+def test_what_rests_on_a_sample_is_a_warning_and_not_proved(tmp_path: Path, command: tuple[str, ...]) -> None:
+    name, *options = command
+    one = ("--quiet", "--require", ONE_RUNS, "--require", "step_time <= 1 s", *options)
+    done = run(name, written_wide(tmp_path), *one)
+    assert done.code == 3
+    assert "no feasible design, proved" in done.out
+    assert "no design can run" not in done.out
+    assert "warning: none of 4,096 feasible designs drawn can run, such as dp " in done.out
+    assert "this rule excludes every design:" in done.out
+    assert "step_time <= 1 s" in done.out
+
+
+def test_the_keys_say_that_a_sample_is_one(tmp_path: Path) -> None:
+    one = ("--quiet", "--require", ONE_RUNS, "--require", "step_time <= 1 s")
+    keys = run("pareto", written_wide(tmp_path), *one, "--objectives", "step_time,total_bandwidth", "--json").keys
+    assert keys["status"] == "infeasible"
+    assert (keys["cannot_run"]["looked_at"], keys["cannot_run"]["exact"]) == (4_096, False)
+
+
+def test_a_sweep_says_of_no_value_what_a_sample_shows(tmp_path: Path) -> None:
+    one = ("--quiet", "--require", ONE_RUNS, "--require", "step_time <= 1 s")
+    done = run("sweep", written_wide(tmp_path), *one, "--over", "global_batch=512,1024")
+    assert (done.code, "can run" in done.out) == (3, False)

@@ -46,3 +46,18 @@ def written(folder: Path) -> str:
     (folder / "model.yaml").write_text(MODEL, encoding="utf-8")
     (folder / "six.yaml").write_text(INSTANCE, encoding="utf-8")
     return str(folder / "six.yaml")
+
+
+ONE_RUNS = (
+    "tp == 1 and pp == 1 and (all(algorithm[d] == halving_doubling for d in dim) or "
+    "all(algorithm[d] == ring for d in dim) and all(bandwidth[d] == 50 GB/s for d in dim))"
+)
+"""Of `written_wide`, keeps 300 x 300 designs that cannot run and one that can, which a sample misses."""
+
+
+def written_wide(folder: Path) -> str:
+    """Write the same with 300 bandwidths for each dimension, and return the path of the instance."""
+    path = written(folder)
+    wide = MODEL.replace("domain: [50 GB/s, 100 GB/s]", "domain: {range: [1 GB/s, 300 GB/s], step: 1 GB/s}")
+    (folder / "model.yaml").write_text(wide, encoding="utf-8")
+    return path

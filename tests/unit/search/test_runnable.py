@@ -11,7 +11,7 @@ from cosmic_opt.errors import InfeasibleError, LimitError
 from cosmic_opt.search.budget import Budget
 from cosmic_opt.search.outcome import Stop
 from cosmic_opt.solvers.base import SolveStatus
-from tests.unit.search.six import written
+from tests.unit.search.six import ONE_RUNS, written, written_wide
 
 RULE = (
     "all(algorithm[d] in {halving_doubling, double_binary_tree} implies npus_per_dim[d] in {1, 2, 4, 8, 16, 32} "
@@ -94,6 +94,43 @@ def test_a_limit_on_the_step_does_not_hide_that_nothing_runs(six: Problem) -> No
     assert limited.cannot_run is not None
     slow = six.require("step_time <= 1 s").solve()  # here some run, too slowly
     assert (slow.status, slow.cannot_run, slow.designs) == (SolveStatus.INFEASIBLE, None, 0)
+
+
+def test_a_sample_of_which_none_runs_is_no_proof_beside_a_limit(tmp_path: Path) -> None:
+    one = Problem.load(written_wide(tmp_path)).require(ONE_RUNS)
+    assert one.count().value == 300 * 300 + 1
+    seen = one.cannot_run()
+    assert seen is not None
+    assert (seen.every, seen.exact) == (True, False)
+    assert one.solve().status is SolveStatus.OPTIMAL  # the sample missed the one that runs
+    slow = one.require("step_time <= 1 s").solve()
+    assert (slow.status, slow.stop, slow.cannot_run, slow.designs) == (SolveStatus.INFEASIBLE, Stop.PROVED, None, 0)
+
+
+def test_a_table_that_looked_at_each_combination_knows_that_some_run(tmp_path: Path) -> None:
+    slow = Problem.load(written_wide(tmp_path)).require(ONE_RUNS, "step_time <= 1 s")
+    optimum = slow.optimise("step_time")
+    assert (optimum.status, optimum.cannot_run) == (SolveStatus.INFEASIBLE, None)
+
+
+def test_without_a_limit_the_search_has_proved_that_none_runs_however_many_there_are(tmp_path: Path) -> None:
+    none = Problem.load(written_wide(tmp_path)).fix({"algorithm": "halving_doubling"}).fix(pp=1, tp=1)
+    found = none.solve().cannot_run
+    assert found is not None
+    assert (found.designs, found.looked_at, found.exact) == (90_000, 90_000, True)
+    limited = none.require("step_time <= 10 h")
+    assert limited.solve().cannot_run is None  # too many to look at each
+    table = limited.optimise("step_time").cannot_run  # a table of what is simulated has looked at each
+    assert table is not None
+    assert (table.designs, table.exact) == (90_000, True)
+
+
+def test_a_design_that_would_run_too_long_is_excluded_by_the_limit(six: Problem) -> None:
+    slow = six.set(peak="1 MFLOPS").fix(algorithm="ring").require("step_time <= 1 s")
+    outcome = slow.solve()
+    assert (outcome.status, outcome.cannot_run) == (SolveStatus.INFEASIBLE, None)
+    assert slow.why_none() is None
+    assert slow.optimise("step_time").cannot_run is None
 
 
 def test_steps_beyond_the_clock_are_a_limit_and_no_proof(six: Problem) -> None:
