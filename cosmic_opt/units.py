@@ -123,8 +123,11 @@ def _unit_hint(symbol: str) -> str | None:
 def parse(text: str | int | float, unit: Unit, *, where: Where | None = None) -> int:
     """Return `text` as an integer number of base units of `unit`; a bare number is already in base units.
 
+    Nothing is rounded, so that a rule compares what its text says: 44,799.9 W is refused, and so is half a byte.
+
     Raises:
-        SpecError: not a number, another unit, a bare number where time or energy is meant, or not a whole number.
+        SpecError: not a number, another unit, a bare number where time or energy is meant, or a fraction of a base
+            unit.
     """
     value, found = parse_exact(text, where=where)
     if found is Unit.NONE and unit in NEEDED and value != 0:
@@ -138,11 +141,12 @@ def parse(text: str | int | float, unit: Unit, *, where: Where | None = None) ->
             hint=f"write for example {_EXAMPLES[unit]!r}",
         )
     if value.denominator != 1:
-        if unit in (Unit.NONE, Unit.DOLLARS):
-            low = value.numerator // value.denominator
-            hint = f"write {low} or {low + 1}" + ("; a size or a time needs its unit" if found is Unit.NONE else " $")
+        low = value.numerator // value.denominator
+        if unit is Unit.NONE:
+            hint = f"write {low} or {low + 1}" + ("; a size or a time needs its unit" if found is unit else "")
             raise SpecError(f"{text!r} is not a whole number", where=where, hint=hint)
-        return round(value)
+        hint = f"write '{low} {unit.value}' or '{low + 1} {unit.value}'"
+        raise SpecError(f"{text!r} is not a whole number of {unit.value}", where=where, hint=hint)
     return int(value)
 
 
@@ -160,7 +164,8 @@ def missing_unit(value: int | str, unit: Unit, *, where: Where | None = None) ->
     if found is not Unit.NONE or not 0 < abs(exact) < LEAST_BARE_BYTES:
         return None
     shown = str(value).strip()
-    return f"write '{shown} G{unit.value}', or '{shown} {unit.value}' for bytes{unit.value.removeprefix('B')}"
+    in_bytes = f", or '{shown} {unit.value}' for bytes{unit.value.removeprefix('B')}"
+    return f"write '{shown} G{unit.value}'{in_bytes if exact.denominator == 1 else ''}"
 
 
 _EXAMPLES = {

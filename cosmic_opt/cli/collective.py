@@ -43,11 +43,6 @@ def _whole_bytes(size: str) -> int:
     where, bare = Where("--size"), size.strip()
     if missing_unit(size, Unit.BYTES, where=where) is not None:
         raise SpecError(f"{bare} what?", where=where, hint=f"write '{bare}MB', or '{bare}B' for bytes")
-    exact, _ = parse_exact(size, where=where)
-    if exact.denominator != 1:
-        low = exact.numerator // exact.denominator
-        hint = f"write '{low} B' or '{low + 1} B'"
-        raise SpecError(f"{size!r} is not a whole number of bytes", where=where, hint=hint)
     return int(SIZE.read("the size", size, where))
 
 
@@ -94,7 +89,7 @@ def collective(
     if in_network:
         network = _reducing(network, algorithm, profile)
     algorithms, ways = _algorithms(algorithm, network, profile), _ways(multidim, policy, profile)
-    size_bytes = _whole_bytes(size)
+    size_bytes = int(SIZE.read("the size", size, Where("--size")))
     options = _astra_sim(active_chunks, endpoint_delay, memory_bandwidth)
     result = simulate_collective(
         network, kind, algorithms, size_bytes, chunks=chunks, profile=profile, astra_sim=options, **ways

@@ -6,6 +6,7 @@ from collections.abc import Mapping, Sequence
 
 from cosmic_opt.analysis.calibration import FitError
 from cosmic_opt.system.hardware import Device, Origin, RooflineConstants
+from cosmic_opt.units import TICKS_PER_SECOND
 
 DIGITS = 5
 
@@ -105,7 +106,8 @@ def _plain(value: float) -> str:
 
 
 def _time(seconds: float) -> str:
-    return f"{_plain(seconds * 1e6)} us"
+    """Return a time in whole picoseconds, as a file must give it."""
+    return f"{_plain(round(seconds * TICKS_PER_SECOND) / 1e6)} us"
 
 
 def _quoted(text: str) -> str:

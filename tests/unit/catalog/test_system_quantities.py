@@ -137,7 +137,7 @@ def test_a_device_may_be_given_away(tmp_path: Path) -> None:
     assert amount(edited(priced(tmp_path, "own: 0 $"), fix=NET), "system_cost") == 22_240
 
 
-@pytest.mark.parametrize("power", ["0 W", "-3 W", "2 MW", "700 J", "lots", "[7]", "0.4 W"])
+@pytest.mark.parametrize("power", ["0 W", "-3 W", "2 MW", "700 J", "lots", "[7]", "0.4 W", "700.5 W", "700.5"])
 def test_a_power_that_no_board_has_is_refused(tmp_path: Path, power: str) -> None:
     with pytest.raises(SpecError) as caught:
         bound(powered(tmp_path, power))
@@ -149,12 +149,34 @@ def test_a_power_that_is_not_published_is_none(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    "setting", ["device_price=-1 $", "device_price=1e10 $", "device_power=0 W", "device_power=2 MW", "device_power=3 $"]
+    "setting",
+    [
+        "device_price=-1 $",
+        "device_price=1e10 $",
+        "device_power=0 W",
+        "device_power=2 MW",
+        "device_power=3 $",
+        "device_power=699.9 W",
+    ],
 )
 def test_a_datum_that_means_nothing_is_refused(tmp_path: Path, setting: str) -> None:
     with pytest.raises(SpecError) as caught:
         edited(write(tmp_path), set_=[setting])
     assert "--set device_" in str(caught.value)
+
+
+@pytest.mark.parametrize(
+    "rule", ["system_power <= 44799.9 W", "system_power < 44800.5 W", "system_power == 44.8001 kW"]
+)
+def test_a_rule_on_a_fraction_of_a_watt_is_refused_not_rounded(rule: str) -> None:
+    problem = Problem.load("llama3-70b/h100-64")
+    assert [problem.require(f"system_power {limit}").count().value for limit in ("<= 44799 W", "< 44801 W")] == [
+        0,
+        2584,
+    ]
+    with pytest.raises(SpecError, match="is not a whole number of W") as caught:
+        problem.require(rule).count()
+    assert "44800 W" in str(caught.value.hint)
 
 
 def test_a_lower_power_slows_a_calibrated_board_and_a_higher_one_is_refused() -> None:

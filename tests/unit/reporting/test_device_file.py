@@ -1,0 +1,24 @@
+"""A calibrated device as a file: what is written reads back."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from cosmic_opt.catalog.hardware import load_device
+from cosmic_opt.reporting.device_file import device_file
+from cosmic_opt.system.hardware import Origin
+
+
+@pytest.mark.parametrize(("launch_s", "read_s"), [(1.23456e-9, 1.235e-9), (1e-13, 0.0), (3.2e-6, 3.2e-6)])
+def test_a_fitted_time_is_written_in_whole_picoseconds(tmp_path: Path, launch_s: float, read_s: float) -> None:
+    device = load_device("h100-sxm")
+    gemm = replace(device.gemm, simple=replace(device.gemm.simple, launch_s=launch_s))
+    fitted = replace(device, gemm=gemm)
+    file = tmp_path / "mine.yaml"
+    origin = Origin(device.name, rows=7, steps=0)
+    text = device_file(fitted, ["gemm.simple.launch_s"], origin, provenance="a test", errors=())
+    file.write_text(text, encoding="utf-8")
+    assert load_device(str(file)).gemm.simple.launch_s == pytest.approx(read_s, rel=1e-12)
