@@ -64,15 +64,27 @@ NEAREST_LISTED = 10
 
 
 def nearest(name: str, names: Iterable[str]) -> str | None:
-    """Return a hint that names the closest of `names`, those it is a word of, or lists them: of many, the nearest."""
+    """Return a hint that names the closest of `names`, those it is a word of, or lists them: of many, the nearest.
+
+    Case does not count: H100 is nearest to h100-sxm.
+    """
     known = sorted({str(candidate) for candidate in names})
-    close = difflib.get_close_matches(name, known, n=2, cutoff=0.6)
-    close = close or [candidate for candidate in known if name in candidate.split("_")]
+    close = close_names(name, known, most=2)
+    close = close or [candidate for candidate in known if name.lower() in candidate.lower().split("_")]
     if close:
         return "did you mean " + " or ".join(repr(candidate) for candidate in close) + "?"
     if not known:
         return None
     if len(known) <= MOST_LISTED:
         return f"known: {', '.join(known)}"
-    ranked = sorted(known, key=lambda one: (-difflib.SequenceMatcher(None, name, one).ratio(), one))
+    ranked = sorted(known, key=lambda one: (-difflib.SequenceMatcher(None, name.lower(), one.lower()).ratio(), one))
     return f"known, nearest first: {', '.join(ranked[:NEAREST_LISTED])} and {len(known) - NEAREST_LISTED} more"
+
+
+def close_names(name: str, names: Iterable[str], *, most: int) -> list[str]:
+    """Return up to `most` of the names that `name` may be a misspelling of, in any case, the likeliest first."""
+    spellings: dict[str, list[str]] = {}
+    for one in names:
+        spellings.setdefault(one.lower(), []).append(one)
+    close = difflib.get_close_matches(name.lower(), spellings, n=most, cutoff=0.6)
+    return [one for each in close for one in spellings[each]][:most]

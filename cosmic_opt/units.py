@@ -35,7 +35,22 @@ class Unit(Enum):
     POWER = "W"
     ENERGY = "uJ"
 
+    @property
+    def kind(self) -> str:
+        """What a number of this unit is, in words."""
+        return _KINDS[self]
 
+
+_KINDS = {
+    Unit.NONE: "a plain number",
+    Unit.BYTES: "a size",
+    Unit.BYTES_PER_S: "a bandwidth",
+    Unit.FLOP_PER_S: "a compute rate",
+    Unit.TIME: "a time",
+    Unit.DOLLARS: "a price",
+    Unit.POWER: "a power",
+    Unit.ENERGY: "an energy",
+}
 _DECIMAL = {"": 1, "K": 10**3, "k": 10**3, "M": 10**6, "G": 10**9, "T": 10**12, "P": 10**15, "E": 10**18}
 _BINARY = {"Ki": 2**10, "Mi": 2**20, "Gi": 2**30, "Ti": 2**40, "Pi": 2**50}
 _TIME = {"ps": 1, "ns": 10**3, "us": 10**6, "ms": 10**9, "s": 10**12, "min": 60 * 10**12, "h": 3600 * 10**12}
@@ -84,8 +99,14 @@ _KNOWN = (
 _TEXT = re.compile(r"\s*([+-]?(?:\d[\d_]*)(?:\.\d+)?(?:[eE][+-]?\d+)?)\s*(\S*)\s*")
 
 
-def parse_exact(text: str | int | float, *, where: Where | None = None) -> tuple[Fraction, Unit]:
-    """Return the exact value of `text` in its base unit, and its unit. `"1.5 GB"` is (1500000000, BYTES)."""
+def parse_exact(
+    text: str | int | float, *, where: Where | None = None, example: str = "'24 GB' or '50 GB/s'"
+) -> tuple[Fraction, Unit]:
+    """Return the exact value of `text` in its base unit, and its unit. `"1.5 GB"` is (1500000000, BYTES).
+
+    Raises:
+        SpecError: no number (the hint shows the `example`), an unknown unit, or a number out of range.
+    """
     if isinstance(text, bool):
         raise SpecError(f"{text} is not a number", where=where)
     if isinstance(text, int):
@@ -98,9 +119,7 @@ def parse_exact(text: str | int | float, *, where: Where | None = None) -> tuple
         )
     match = _TEXT.fullmatch(repr(text) if isinstance(text, float) else text)
     if match is None:
-        raise SpecError(
-            f"{text!r} is not a number with a unit", where=where, hint='write for example "24 GB" or "50 GB/s"'
-        )
+        raise SpecError(f"{text!r} is not a number with a unit", where=where, hint=f"write for example {example}")
     number, symbol = match.groups()
     if symbol not in SYMBOLS:
         raise SpecError(f"unknown unit {symbol!r} in {text!r}", where=where, hint=_unit_hint(symbol))
@@ -129,14 +148,14 @@ def parse(text: str | int | float, unit: Unit, *, where: Where | None = None) ->
         SpecError: not a number, another unit, a bare number where time or energy is meant, or a fraction of a base
             unit.
     """
-    value, found = parse_exact(text, where=where)
+    value, found = parse_exact(text, where=where, example=repr(_EXAMPLES[unit]))
     if found is Unit.NONE and unit in NEEDED and value != 0:
         what, first, second = NEEDED[unit]
         hint = f"write for example '{text} {first}' or '{text} {second}'"
         raise SpecError(f"{text!r} needs a unit of {what}", where=where, hint=hint)
     if found is not unit and found is not Unit.NONE:
         raise SpecError(
-            f"{text!r} is in {found.value}, but {unit.value} is meant here",
+            f"{text!r} is {found.kind}, but {unit.kind} is meant here",
             where=where,
             hint=f"write for example {_EXAMPLES[unit]!r}",
         )
@@ -145,7 +164,7 @@ def parse(text: str | int | float, unit: Unit, *, where: Where | None = None) ->
         if unit is Unit.NONE:
             hint = f"write {low} or {low + 1}" + ("; a size or a time needs its unit" if found is unit else "")
             raise SpecError(f"{text!r} is not a whole number", where=where, hint=hint)
-        hint = f"write '{low} {unit.value}' or '{low + 1} {unit.value}'"
+        hint = f"write {low} {unit.value} or {low + 1} {unit.value}"
         raise SpecError(f"{text!r} is not a whole number of {unit.value}", where=where, hint=hint)
     return int(value)
 

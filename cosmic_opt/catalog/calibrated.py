@@ -129,6 +129,14 @@ def device_of(spec: InstanceSpec) -> Device:
     return device
 
 
+def _limited_to(device: Device, power_w: float) -> Device:
+    try:
+        return device.limited_to(power_w)
+    except SpecError as error:
+        hint = f"--set {DEVICE_POWER}: {error.hint}"
+        raise SpecError(error.message, where=Where(key=DEVICE_POWER), hint=hint) from None
+
+
 def as_given(device: Device, data: Mapping[str, Value]) -> Device:
     """Return the device with the instance's peak and memory bandwidth; fractions of them stay as measured.
 
@@ -138,7 +146,7 @@ def as_given(device: Device, data: Mapping[str, Value]) -> Device:
         SpecError: a limit that the board cannot have (`Device.limited_to`).
     """
     if device.power_w and DEVICE_POWER in data:
-        device = device.limited_to(float(data[DEVICE_POWER]))
+        device = _limited_to(device, float(data[DEVICE_POWER]))
     ratio = int(data["peak"]) / device.peak(DEFAULT_PRECISION)
     peaks = {name: peak * ratio for name, peak in device.peak_flop_per_s.items()}
     return replace(device, peak_flop_per_s=peaks, memory_bytes_per_s=float(data["memory_bandwidth"]))

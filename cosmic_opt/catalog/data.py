@@ -16,7 +16,7 @@ from cosmic_opt.system.collectives import ALGORITHMS
 from cosmic_opt.system.multidim import SCHEMES
 from cosmic_opt.system.price import MOST_DEVICE_DOLLARS, SWITCH_LINKS
 from cosmic_opt.system.topology import TOPOLOGIES
-from cosmic_opt.units import Unit, missing_unit, parse
+from cosmic_opt.units import Unit, missing_unit, parse, show
 from cosmic_opt.workloads.placement import ORDERS
 from cosmic_opt.workloads.requests import MIXES
 from cosmic_opt.workloads.serving_quantities import KNOBS as SERVING_KNOBS
@@ -48,8 +48,14 @@ class Datum:
             return str(text)
         value = parse(int(text) if isinstance(text, bool) else text, self.unit, where=where)
         if not self.low <= value <= self.high:
-            raise SpecError(f"{name} = {text} is out of range", where=where, hint=f"allowed: {self.low} to {self.high}")
+            raise SpecError(f"{name} = {text} is out of range", where=where, hint=f"allowed: {self._range()}")
         return value
+
+    def _range(self) -> str:
+        """Return the least and the greatest number, with their units."""
+        if self.unit is Unit.NONE:
+            return f"{self.low} to {self.high}"
+        return f"{show(self.low, self.unit)} to {show(self.high, self.unit)}"
 
 
 TRAINING_JOB: Mapping[str, Datum] = {

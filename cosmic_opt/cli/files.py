@@ -5,12 +5,11 @@ from __future__ import annotations
 import os
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
-from difflib import get_close_matches
 from pathlib import Path
 from secrets import token_hex
 from typing import IO
 
-from cosmic_opt.errors import SpecError, Where
+from cosmic_opt.errors import SpecError, Where, close_names
 
 OUT = Where("--out")
 
@@ -78,7 +77,7 @@ def require_file(path: Path, option: str) -> None:
         raise SpecError(f"{str(path)!r} is a folder, not a file", where=where, hint=hint)
     if there:
         raise SpecError(f"{str(path)!r} is not a regular file", where=where, hint=hint)
-    close = get_close_matches(path.name, beside, n=1)
+    close = close_names(path.name, beside, most=1)
     raise SpecError(
         f"there is no file {str(path)!r}", where=where, hint=f"did you mean {close[0]!r}?" if close else hint
     )

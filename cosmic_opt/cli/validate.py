@@ -20,7 +20,7 @@ from cosmic_opt.psa.model_file import ModelSpec, read_model
 from cosmic_opt.psa.parameter_set import Constraint, DesignBatch
 from cosmic_opt.reporting.dead_knobs import dead_keys, dead_text
 from cosmic_opt.reporting.designs import designs_keys, free_text
-from cosmic_opt.reporting.numbers import count_text
+from cosmic_opt.reporting.numbers import count_text, designs_text
 from cosmic_opt.reporting.problems import (
     RuleFinding,
     columns_keys,
@@ -152,7 +152,7 @@ def _text(request: Request, findings: Findings) -> str:
     parameter_set = problem.parameter_set
     npus = parameter_set.data["npus"]
     about = f"model {problem.spec.model.name}, workload {problem.spec.workload['name']}, {npus:,} NPUs"
-    size = f"{count_text(problem.feasible.size)} feasible designs of {count_text(parameter_set.grid_size)} in the grid"
+    size = f"{designs_text(problem.feasible.size)} of {count_text(parameter_set.grid_size)} in the grid"
     own = "the instance's own design obeys every rule"
     if findings.broken:
         own = f"the instance's own design breaks\n{rules_text(findings.broken)}"

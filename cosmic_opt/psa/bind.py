@@ -306,10 +306,10 @@ class _Binder:
         """
         units = {term.unit for term in terms if term.unit is not Unit.NONE}
         if len(units) > 1:
-            shown = " and ".join(sorted(unit.value for unit in units))
+            shown = " and ".join(sorted(unit.kind for unit in units))
             raise self.fail(at, f"{operator!r} mixes {shown}", "compare numbers of one unit")
         if units and any(not _is_measured(term) for term in terms):
-            shown = units.pop().value
+            shown = units.pop().kind
             hint = "give the parameter a unit, or compare it with a bare number"
             raise self.fail(at, f"{operator!r} mixes {shown} and a number without a unit", hint)
         bare = [term for term in terms if isinstance(term, Constant) and term.unit is Unit.NONE and term.value != 0]

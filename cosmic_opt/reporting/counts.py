@@ -10,7 +10,7 @@ from cosmic_opt.feasibility.count import Component, CountResult
 from cosmic_opt.feasibility.feasible_set import DiagramShape
 from cosmic_opt.psa.parameter_set import Constraint, ParameterSet
 from cosmic_opt.reporting.designs import fixed_text
-from cosmic_opt.reporting.numbers import compress, count_text, exact, share_text, table
+from cosmic_opt.reporting.numbers import compress, count_text, designs_text, exact, share_text, table
 from cosmic_opt.reporting.rules import rule_keys, rules_text
 
 
@@ -79,7 +79,7 @@ def _headline(title: str, result: CountResult) -> str:
     share = share_text(result.value, result.grid_size)
     grid = f"of {count_text(result.grid_size)} in the grid: {share}"
     if result.exact:
-        lines = [f"{title}: {count_text(result.value)} feasible designs, exactly", grid]
+        lines = [f"{title}: {designs_text(result.value)}, exactly", grid]
     else:
         lines = [f"{title}: between {exact(result.lower)} and {count_text(result.value)} feasible designs", grid]
     if result.outgrown_at is not None:

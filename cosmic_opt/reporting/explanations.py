@@ -5,7 +5,7 @@ from __future__ import annotations
 import shlex
 from collections.abc import Sequence
 from fractions import Fraction
-from itertools import groupby
+from itertools import chain, groupby
 
 from cosmic_opt.analysis.change import Allow, Change, Drop, Relaxation, Renumber
 from cosmic_opt.analysis.clusters import Clusters
@@ -17,11 +17,14 @@ from cosmic_opt.analysis.violations import Side, Violation
 from cosmic_opt.catalog.edits import Edits
 from cosmic_opt.psa.domain import Value
 from cosmic_opt.psa.parameter_set import Constraint, ParameterSet
+from cosmic_opt.psa.term import simulated_names
 from cosmic_opt.reporting.answers import value_text as best_text
 from cosmic_opt.reporting.designs import designs_keys
-from cosmic_opt.reporting.numbers import clip, count_text, exact, table
+from cosmic_opt.reporting.numbers import clip, count_text, designs_text, exact, table
 from cosmic_opt.reporting.rules import rule_keys, rules_text
 from cosmic_opt.reporting.runnable import cannot_run_keys, nothing_runs_text, some_cannot_run
+from cosmic_opt.search.objective import objective_of
+from cosmic_opt.search.outcome import Outcome
 from cosmic_opt.solvers.base import SolveStatus
 from cosmic_opt.units import Unit, show
 
@@ -177,7 +180,7 @@ def _verdict(title: str, explanation: Explanation) -> str:
         verdict = "not known whether a design is feasible: the search reached its limit"
     elif explanation.feasible:
         size = explanation.feasible_designs
-        verdict = "designs exist" if size is None else f"{count_text(size)} feasible designs"
+        verdict = "designs exist" if size is None else designs_text(size)
         verdict += " before rules on the step" if explanation.best is not None else ""
         verdict += " before rules on simulated times" if explanation.achievable else ""
     else:
@@ -186,12 +189,27 @@ def _verdict(title: str, explanation: Explanation) -> str:
     if explanation.best is not None:
         outcome = explanation.best.outcome
         proof = "proved" if outcome.status is SolveStatus.OPTIMAL else "not proved"
-        shown = "none found" if outcome.value is None else show(outcome.value, Unit.TIME)
-        lines.append(f"best achievable step_time without rules on it: {shown}, {proof}")
+        lines += [
+            f"best achievable {name} without rules on it: {_best_shown(name, outcome)}, {proof}"
+            for name in _simulated(explanation.instance.parameter_set)
+        ]
     for name, best in explanation.achievable.items():
         proof = "proved" if best.status is SolveStatus.OPTIMAL else "not proved"
         lines.append(f"best achievable {name} without such rules: {best_text(best.value, best.objective)}, {proof}")
     return "\n".join(lines)
+
+
+def _simulated(parameter_set: ParameterSet) -> list[str]:
+    """Return the simulated quantities that rules name, in their order."""
+    names = (sorted(simulated_names(rule.term)) for rule in parameter_set.constraints)
+    return list(dict.fromkeys(chain.from_iterable(names)))
+
+
+def _best_shown(name: str, outcome: Outcome) -> str:
+    """Return a simulated quantity of the shortest step, which has the best of each."""
+    if outcome.value is None:
+        return "none found"
+    return best_text(outcome.value, objective_of(name, outcome.design.parameter_set))
 
 
 def _conflicts_text(conflicts: Sequence[Sequence[Constraint]]) -> str:
@@ -207,7 +225,8 @@ def _repairs_text(explanation: Explanation) -> str:
     lines = ["cheapest changes that leave a design:"]
     for repair in explanation.repairs:
         relaxation = repair.relaxation
-        left = "" if repair.feasible_designs is None else f", then {count_text(repair.feasible_designs)} designs"
+        size = repair.feasible_designs
+        left = "" if size is None else f", then {count_text(size)} design{'s'[: size != 1]}"
         proof = "" if relaxation.proved else ", not proved cheapest"
         lines.append(f"  cost {_cost(relaxation.cost)}{left}{proof}")
         lines.append(f"    {change_text(explanation.instance.parameter_set, relaxation)}")

@@ -86,7 +86,7 @@ def front_text(title: str, front: ParetoFront, idle: CannotRun | None = None) ->
         scored = f"the best of {exact(front.designs_scored or 0)} designs scored so far"
         effort = "every design scored" if front.stop is Stop.PROVED else scored
     proof = f"proved: {effort}" if front.stop is Stop.PROVED else f"not proved ({front.stop.value}): {effort}"
-    head = f"{title}\n{exact(count)} Pareto-optimal points of {designs}, {proof}"
+    head = f"{title}\n{exact(count)} Pareto-optimal point{'s'[: count != 1]} of {designs}, {proof}"
     columns = (
         front.scored.name.replace("step_time", "step time"),
         "",

@@ -22,9 +22,9 @@ def count_text(value: int) -> str:
     return exact(value) if value < 10**9 else f"{exact(value)} ({scientific(value)})"
 
 
-def designs_text(number: int, *, before_simulated_rules: bool) -> str:
-    """Return a number of feasible designs, with what it does not take in."""
-    return f"{count_text(number)} feasible designs{BEFORE if before_simulated_rules else ''}"
+def designs_text(number: int, *, before_simulated_rules: bool = False) -> str:
+    """Return a number of feasible designs, with what it does not take in: "1 feasible design"."""
+    return f"{count_text(number)} feasible design{'s'[: number != 1]}{BEFORE if before_simulated_rules else ''}"
 
 
 def scientific(value: int) -> str:

@@ -32,7 +32,7 @@ def nothing_runs_text(found: CannotRun) -> str:
 
 def some_cannot_run(found: CannotRun) -> str:
     """Return a warning of one line that designs cannot run, with one of them."""
-    of = f"{exact(found.looked_at)} feasible designs"
+    of = f"{exact(found.looked_at)} feasible design{'s'[: found.looked_at != 1]}"
     number = (
         f"{exact(found.designs)} of {of} cannot run"
         if found.exact

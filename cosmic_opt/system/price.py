@@ -97,7 +97,7 @@ def _parse_tier(tier: str, parts: Mapping[str, str | int | float]) -> TierPrice:
     for part, text in parts.items():
         if part not in known:
             raise SpecError(f"tier {tier!r} prices an unknown part {part!r}", hint=nearest(part, known))
-        price, unit = parse_exact(text)
+        price, unit = parse_exact(text, example="'7.8 $'")
         if unit not in (Unit.DOLLARS, Unit.NONE):
             raise SpecError(f"{part} of tier {tier!r} is {text!r}", hint="write for example '7.8 $'")
         dollars[part] = price

@@ -11,6 +11,7 @@ from cosmic_opt.errors import (
     LimitError,
     SpecError,
     Where,
+    close_names,
     nearest,
 )
 
@@ -71,3 +72,17 @@ def test_of_many_names_the_nearest_come_first_and_the_others_are_counted() -> No
     assert hint is not None
     assert hint.startswith("known, nearest first: total_bandwidth, a00, ")
     assert hint.endswith(" and 20 more")
+
+
+def test_case_does_not_count() -> None:
+    assert nearest("H100", ["a100-80", "b200", "h100-sxm", "mi300x"]) == "did you mean 'h100-sxm'?"
+    assert nearest("NPUS_PER_DIM", ["npus", "npus_per_dim"]) == "did you mean 'npus_per_dim'?"
+    assert nearest("Power", ["tp", "system_power"]) == "did you mean 'system_power'?"
+    many = [f"n{at:02}" for at in range(29)] + ["Total_Bandwidth"]
+    assert str(nearest("WIDTH_TOTAL", many)).startswith("known, nearest first: Total_Bandwidth, n00, ")
+
+
+def test_names_that_differ_in_case_alone_are_both_close() -> None:
+    assert close_names("kw", ["KW", "kW", "MW"], most=2) == ["KW", "kW"]
+    assert close_names("kw", ["KW", "kW", "MW"], most=1) == ["KW"]
+    assert close_names("zzz", ["kW"], most=2) == []

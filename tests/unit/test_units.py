@@ -46,6 +46,12 @@ def test_text_is_a_whole_number_of_base_units(text: str | float, unit: Unit, val
     assert parse(text, unit) == value
 
 
+def test_without_a_unit_the_hint_shows_two() -> None:
+    with pytest.raises(SpecError) as caught:
+        parse_exact("fast")
+    assert caught.value.hint == "write for example '24 GB' or '50 GB/s'"
+
+
 def test_exact_value_keeps_fractions() -> None:
     assert parse_exact("0.1 Gb/s") == (Fraction(12_500_000), Unit.BYTES_PER_S)
     assert parse_exact("7.8 $") == (Fraction(39, 5), Unit.DOLLARS)
@@ -60,31 +66,34 @@ def test_a_decimal_is_not_read_through_a_float() -> None:
 @pytest.mark.parametrize(
     ("text", "unit", "message", "hint"),
     [
-        ("", Unit.BYTES, "'' is not a number with a unit", 'write for example "24 GB" or "50 GB/s"'),
-        ("GB", Unit.BYTES, "'GB' is not a number with a unit", 'write for example "24 GB" or "50 GB/s"'),
-        ("1 2 GB", Unit.BYTES, "'1 2 GB' is not a number with a unit", 'write for example "24 GB" or "50 GB/s"'),
-        ("fast", Unit.BYTES, "'fast' is not a number with a unit", 'write for example "24 GB" or "50 GB/s"'),
+        ("", Unit.BYTES, "'' is not a number with a unit", "write for example '24 GB'"),
+        ("GB", Unit.BYTES, "'GB' is not a number with a unit", "write for example '24 GB'"),
+        ("1 2 GB", Unit.BYTES, "'1 2 GB' is not a number with a unit", "write for example '24 GB'"),
+        ("fast", Unit.BYTES, "'fast' is not a number with a unit", "write for example '24 GB'"),
         ("24 gb", Unit.BYTES, "unknown unit 'gb' in '24 gb'", None),
         ("24 GBs", Unit.BYTES, "unknown unit 'GBs' in '24 GBs'", "did you mean"),
-        ("24 GB", Unit.BYTES_PER_S, "'24 GB' is in B, but B/s is meant here", "write for example '50 GB/s'"),
-        ("24 GB", Unit.NONE, "'24 GB' is in B, but 1 is meant here", "write for example '8'"),
+        ("24 GB", Unit.BYTES_PER_S, "'24 GB' is a size, but a bandwidth is meant here", "write for example '50 GB/s'"),
+        ("24 GB", Unit.NONE, "'24 GB' is a size, but a plain number is meant here", "write for example '8'"),
         ("5", Unit.TIME, "'5' needs a unit of time", "write for example '5 ns' or '5 us'"),
         (5, Unit.TIME, "5 needs a unit of time", "write for example '5 ns' or '5 us'"),
         ("1.5", Unit.NONE, "'1.5' is not a whole number", "write 1 or 2; a size or a time needs its unit"),
         ("-0.5", Unit.NONE, "'-0.5' is not a whole number", "write -1 or 0;"),
         ("1e-60", Unit.NONE, "'1e-60' is not a whole number", "write 0 or 1;"),
-        ("1.5 $", Unit.DOLLARS, "'1.5 $' is not a whole number of $", "write '1 $' or '2 $'"),
-        ("44799.9 W", Unit.POWER, "'44799.9 W' is not a whole number of W", "write '44799 W' or '44800 W'"),
-        ("44800.5 W", Unit.POWER, "'44800.5 W' is not a whole number of W", "write '44800 W' or '44801 W'"),
-        (700.5, Unit.POWER, "700.5 is not a whole number of W", "write '700 W' or '701 W'"),
-        ("0.5 B", Unit.BYTES, "'0.5 B' is not a whole number of B", "write '0 B' or '1 B'"),
-        ("0.1 KiB", Unit.BYTES, "'0.1 KiB' is not a whole number of B", "write '102 B' or '103 B'"),
-        ("1 b/s", Unit.BYTES_PER_S, "'1 b/s' is not a whole number of B/s", "write '0 B/s' or '1 B/s'"),
-        ("1.5 ps", Unit.TIME, "'1.5 ps' is not a whole number of ps", "write '1 ps' or '2 ps'"),
-        ("0.6 uJ", Unit.ENERGY, "'0.6 uJ' is not a whole number of uJ", "write '0 uJ' or '1 uJ'"),
-        ("0.5 FLOPS", Unit.FLOP_PER_S, "'0.5 FLOPS' is not a whole number of FLOP/s", "write '0 FLOP/s' or '1 FLOP/s'"),
+        ("1.5 $", Unit.DOLLARS, "'1.5 $' is not a whole number of $", "write 1 $ or 2 $"),
+        ("44799.9 W", Unit.POWER, "'44799.9 W' is not a whole number of W", "write 44799 W or 44800 W"),
+        ("44800.5 W", Unit.POWER, "'44800.5 W' is not a whole number of W", "write 44800 W or 44801 W"),
+        (700.5, Unit.POWER, "700.5 is not a whole number of W", "write 700 W or 701 W"),
+        ("0.5 B", Unit.BYTES, "'0.5 B' is not a whole number of B", "write 0 B or 1 B"),
+        ("0.1 KiB", Unit.BYTES, "'0.1 KiB' is not a whole number of B", "write 102 B or 103 B"),
+        ("1 b/s", Unit.BYTES_PER_S, "'1 b/s' is not a whole number of B/s", "write 0 B/s or 1 B/s"),
+        ("1.5 ps", Unit.TIME, "'1.5 ps' is not a whole number of ps", "write 1 ps or 2 ps"),
+        ("0.6 uJ", Unit.ENERGY, "'0.6 uJ' is not a whole number of uJ", "write 0 uJ or 1 uJ"),
+        ("0.5 FLOPS", Unit.FLOP_PER_S, "'0.5 FLOPS' is not a whole number of FLOP/s", "write 0 FLOP/s or 1 FLOP/s"),
         (True, Unit.NONE, "True is not a number", None),
-        (float("inf"), Unit.NONE, "inf is not a number", None),
+        ("5 J", Unit.POWER, "'5 J' is an energy, but a power is meant here", "write for example '700 W'"),
+        (float("inf"), Unit.NONE, "inf is not a number", "write for example '8'"),
+        (float("nan"), Unit.POWER, "nan is not a number", "write for example '700 W'"),
+        (float("nan"), Unit.DOLLARS, "nan is not a number", "write for example '1000000 $'"),
         (float("nan"), Unit.NONE, "nan is not a number", None),
         ("1e61", Unit.NONE, "'1e61' is out of range", "exponents go up to 60"),
         ("1e-61", Unit.NONE, "'1e-61' is out of range", "exponents go up to 60"),

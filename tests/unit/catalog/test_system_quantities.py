@@ -119,18 +119,41 @@ def test_an_objective_without_its_quantity_is_refused(tmp_path: Path, objective:
     [
         ("own: -1 $", "'-1 \\$' is no price of a device"),
         ("own: 1e9 $", "is no price of a device"),
-        ("own: 5 W", "'5 W' is in W, but \\$ is meant here"),
+        ("own: 5 W", "'5 W' is a power, but a price is meant here"),
         ("own: 0.5 $", "is not a whole number"),
         ("own: much", "'much' is not a number"),
         ("own: [5]", "expected a number with a unit"),
         ("own: null", "expected a number with a unit"),
         ("h100-smx: 30000 $", "unknown device 'h100-smx'"),
+        ("own: .nan", "nan is not a number"),
     ],
 )
 def test_a_price_that_means_nothing_is_refused(tmp_path: Path, devices: str, message: str) -> None:
     with pytest.raises(SpecError, match=message) as caught:
         bound(priced(tmp_path, devices))
     assert "prices.yaml" in str(caught.value)
+
+
+def test_a_device_in_capitals_is_answered_with_its_name(tmp_path: Path) -> None:
+    with pytest.raises(SpecError, match="unknown device 'H100'") as caught:
+        bound(priced(tmp_path, "H100: 30000 $"))
+    assert str(caught.value.hint).startswith("did you mean 'h100-sxm' or ")
+
+
+@pytest.mark.parametrize(
+    ("setting", "message", "hint"),
+    [
+        ("device_power=0", "device_power = 0 is out of range", "allowed: 1 W to 1 MW"),
+        ("device_power=5 J", "'5 J' is an energy, but a power is meant here", "write for example '700 W'"),
+        ("device_power=nan", "'nan' is not a number", "write for example '700 W'"),
+        ("device_price=nan", "'nan' is not a number", "write for example '1000000 $'"),
+        ("device_price=1e10", "out of range", "allowed: $ 0 to $ "),
+    ],
+)
+def test_a_refused_datum_is_answered_in_its_own_unit(tmp_path: Path, setting: str, message: str, hint: str) -> None:
+    with pytest.raises(SpecError, match=message) as caught:
+        edited(write(tmp_path), set_=[setting])
+    assert str(caught.value.hint).startswith(hint)
 
 
 def test_a_device_may_be_given_away(tmp_path: Path) -> None:
@@ -184,8 +207,9 @@ def test_a_lower_power_slows_a_calibrated_board_and_a_higher_one_is_refused() ->
     assert scored(problem.set(device_power="700 W")).metrics == scored(problem).metrics
     own, capped = (scored(each).metrics["step_time_s"] for each in (problem, problem.set(device_power="500 W")))
     assert float(capped or 0) > float(own or 0)
-    with pytest.raises(SpecError, match="above its own of 700 W"):
-        _ = problem.set(device_power="900 W").instance
+    with pytest.raises(SpecError, match="above its own of 700 W") as caught:
+        _ = problem.set(device_power="701 W").instance
+    assert caught.value.hint == "--set device_power: at least 175 W, and up to 700 W"
 
 
 def test_the_digest_of_a_problem_knows_price_and_power(tmp_path: Path) -> None:

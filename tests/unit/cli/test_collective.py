@@ -99,9 +99,7 @@ def test_one_npu_sends_nothing() -> None:
     assert collective("--json", npus="1").keys["time_ns"] == 0
 
 
-@pytest.mark.parametrize(
-    ("size", "hint"), [("0.5B", "'0 B' or '1 B'"), ("2.5B", "'2 B' or '3 B'"), ("1e-4 KB", "'0 B'")]
-)
+@pytest.mark.parametrize(("size", "hint"), [("0.5B", "0 B or 1 B"), ("2.5B", "2 B or 3 B"), ("1e-4 KB", "0 B or 1 B")])
 def test_a_fraction_of_a_byte_is_refused(size: str, hint: str) -> None:
     done = collective(size=size)
     assert (done.code, hint in done.err) == (2, True)
@@ -139,7 +137,7 @@ def test_a_prime_size_runs_and_an_impossible_algorithm_is_infeasible() -> None:
         ({"npus": "4.5"}, ("whole number",)),
         ({"npus": "1e12"}, ("out of range",)),
         ({"bandwidth": "50"}, ("needs a unit",)),
-        ({"bandwidth": "50 GB"}, ("B/s is meant",)),
+        ({"bandwidth": "50 GB"}, ("a bandwidth is meant",)),
         ({"bandwidth": "-50 GB/s"}, ("out of range",)),
         ({"bandwidth": "nan GB/s"}, ("not a number",)),
         ({"latency": "5"}, ("unit of time",)),

@@ -110,7 +110,7 @@ def test_a_line_of_sample_is_a_design(tmp_path: Path) -> None:
         ("{tp: 7}", "allowed"),
         ("{bandwidth: 50 GB/s}", "expected a list"),
         ("{bandwidth: [50 GB/s]}", "one value per dimension"),
-        ("{bandwidth: [50 GB, 50 GB]}", "B/s is meant"),
+        ("{bandwidth: [50 GB, 50 GB]}", "a bandwidth is meant"),
         ("{'bandwidth[9]': 50 GB/s}", "indices run from 0 to 1"),
         ("{'bandwidth[0]': 50 GB/s, bandwidth: [50 GB/s, 50 GB/s]}", "given twice"),
         ("{'tp[0]': 8}", "unknown parameter"),

@@ -114,7 +114,7 @@ HOSTILE = {
     ),
     "no upper bound": ("from: 2, to: npus", "from: 2", 6, "parameters.dp.domain", "the key 'to' is missing"),
     "base one": ("powers_of: 2", "powers_of: 1", 6, "parameters.dp.domain.powers_of", "1 is out of range"),
-    "wrong unit": ("50 GB/s, 500", "50 GB, 500", 10, "parameters.bandwidth.domain.range.0", "'50 GB' is in B"),
+    "wrong unit": ("50 GB/s, 500", "50 GB, 500", 10, "parameters.bandwidth.domain.range.0", "'50 GB' is a size"),
     "three ends": (
         "500 GB/s], step",
         "500 GB/s, 1 GB/s], step",

@@ -61,3 +61,9 @@ def test_printed_shares_add_up_to_one_hundred(parts: list[float]) -> None:
     assert round(sum(shown), 6) == 100.0
     total = sum(parts)
     assert all(abs(value - 100 * part / total) <= 0.1 + 1e-9 for value, part in zip(shown, parts, strict=True))
+
+
+def test_one_design_is_singular() -> None:
+    assert numbers.designs_text(1) == "1 feasible design"
+    assert numbers.designs_text(0) == "0 feasible designs"
+    assert numbers.designs_text(2, before_simulated_rules=True) == "2 feasible designs before rules on simulated times"
