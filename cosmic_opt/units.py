@@ -130,6 +130,15 @@ def parse_exact(
     return Fraction(number.replace("_", "")) * factor, unit
 
 
+def _last_digit(text: str | int | float) -> Fraction:
+    """Return what the last written digit of a number that `parse_exact` reads is worth, in base units."""
+    match = _TEXT.fullmatch(str(text))
+    assert match is not None, "read before"
+    mantissa, _, exponent = match[1].lower().partition("e")
+    decimals = len(mantissa.partition(".")[2])
+    return Fraction(10) ** (int(exponent or 0) - decimals) * SYMBOLS[match[2]][1]
+
+
 def _unit_hint(symbol: str) -> str | None:
     """Return the unit that a symbol may stand for: as a word, or misspelt; else a few of each kind."""
     word = symbol.lower().rstrip("s") or symbol
@@ -142,7 +151,8 @@ def _unit_hint(symbol: str) -> str | None:
 def parse(text: str | int | float, unit: Unit, *, where: Where | None = None) -> int:
     """Return `text` as an integer number of base units of `unit`; a bare number is already in base units.
 
-    Nothing is rounded, so that a rule compares what its text says: 44,799.9 W is refused, and so is half a byte.
+    A rule compares what its text says: 44,799.9 W is refused, and so is half a byte. Where the last digit that is
+    written is worth a base unit or more, the nearest whole number is meant: 79.6 GiB, to a byte.
 
     Raises:
         SpecError: not a number, another unit, a bare number where time or energy is meant, or a fraction of a base
@@ -159,6 +169,8 @@ def parse(text: str | int | float, unit: Unit, *, where: Where | None = None) ->
             where=where,
             hint=f"write for example {_EXAMPLES[unit]!r}",
         )
+    if value.denominator != 1 and unit is not Unit.NONE and _last_digit(text) >= 1:
+        return round(value)
     if value.denominator != 1:
         low = value.numerator // value.denominator
         if unit is Unit.NONE:

@@ -89,7 +89,7 @@ def collective(
     if in_network:
         network = _reducing(network, algorithm, profile)
     algorithms, ways = _algorithms(algorithm, network, profile), _ways(multidim, policy, profile)
-    size_bytes = int(SIZE.read("the size", size, Where("--size")))
+    size_bytes = _whole_bytes(size)
     options = _astra_sim(active_chunks, endpoint_delay, memory_bandwidth)
     result = simulate_collective(
         network, kind, algorithms, size_bytes, chunks=chunks, profile=profile, astra_sim=options, **ways

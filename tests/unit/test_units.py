@@ -58,6 +58,21 @@ def test_exact_value_keeps_fractions() -> None:
     assert parse_exact("1 b/s") == (Fraction(1, 8), Unit.BYTES_PER_S)
 
 
+@pytest.mark.parametrize(
+    ("text", "unit", "whole"),
+    [
+        ("79.6 GiB", Unit.BYTES, 85_469_849_190),  # .4 of a byte; the last digit is worth 107 million
+        ("1.0e-1 KiB", Unit.BYTES, 102),
+        ("3.1 Gb/s", Unit.BYTES_PER_S, 387_500_000),
+        ("100.3 GiB/s", Unit.BYTES_PER_S, 107_696_304_947),
+    ],
+)
+def test_digits_that_are_worth_more_than_a_base_unit_mean_the_nearest_whole_one(
+    text: str, unit: Unit, whole: int
+) -> None:
+    assert parse(text, unit) == whole
+
+
 def test_a_decimal_is_not_read_through_a_float() -> None:
     assert parse("9007199254740993 B", Unit.BYTES) == 2**53 + 1
     assert parse("0.000000000001 s", Unit.TIME) == 1
@@ -84,7 +99,7 @@ def test_a_decimal_is_not_read_through_a_float() -> None:
         ("44800.5 W", Unit.POWER, "'44800.5 W' is not a whole number of W", "write 44800 W or 44801 W"),
         (700.5, Unit.POWER, "700.5 is not a whole number of W", "write 700 W or 701 W"),
         ("0.5 B", Unit.BYTES, "'0.5 B' is not a whole number of B", "write 0 B or 1 B"),
-        ("0.1 KiB", Unit.BYTES, "'0.1 KiB' is not a whole number of B", "write 102 B or 103 B"),
+        ("0.0001 KiB", Unit.BYTES, "'0.0001 KiB' is not a whole number of B", "write 0 B or 1 B"),
         ("1 b/s", Unit.BYTES_PER_S, "'1 b/s' is not a whole number of B/s", "write 0 B/s or 1 B/s"),
         ("1.5 ps", Unit.TIME, "'1.5 ps' is not a whole number of ps", "write 1 ps or 2 ps"),
         ("0.6 uJ", Unit.ENERGY, "'0.6 uJ' is not a whole number of uJ", "write 0 uJ or 1 uJ"),
