@@ -53,8 +53,8 @@ class Calibrated:
 def calibrated_of(
     spec: InstanceSpec, workload: Transformer, data: dict[str, Value], changed: Collection[str]
 ) -> Calibrated | None:
-    """Return the calibrated part of an instance, None without a stack; add `precision`, `experts` and
-    `user_buffers` to `data`.
+    """Return the calibrated part of an instance, None without a stack; add `precision`, `experts`,
+    `user_buffers` and `expert_groups` to `data`.
 
     `changed` are the names that `--set` gives.
 
@@ -68,7 +68,7 @@ def calibrated_of(
     data.setdefault("precision", DEFAULT_PRECISION)
     data["experts"] = workload.experts.count if workload.experts is not None else 1
     stack, recipe = load_stack(str(data["stack"])), load_recipe(str(data["precision"]))
-    data["user_buffers"] = int(recipe.user_buffers)
+    data["user_buffers"], data["expert_groups"] = int(recipe.user_buffers), int(recipe.expert_groups)
     refuse_decided(spec, f"stack {stack.name!r}", DECIDED_BY_STACK, changed)
     device = device_of(spec)
     device.peak(recipe.precision)

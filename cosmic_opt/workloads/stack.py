@@ -202,6 +202,7 @@ class Recipe:
         user_buffers: Tensor-parallel collectives can move its operands through user buffers.
         cast_weight_bytes: Of both orientations of a cast weight, where a stack keeps them beside its 16 bits.
         narrow_parameters: A distributed optimizer writes parameters in this width: there is no 16-bit copy then.
+        expert_groups: Experts can be sharded over ranks (expert parallelism).
     """
 
     name: str
@@ -213,6 +214,7 @@ class Recipe:
     user_buffers: bool
     cast_weight_bytes: float
     narrow_parameters: bool
+    expert_groups: bool
 
     @property
     def operand_bytes(self) -> float:

@@ -90,6 +90,16 @@ def test_experts_need_a_stack(tmp_path: Path) -> None:
     assert Problem.load(name).set(stack="megatron-te-2025", npus=64).count().value > 0
 
 
+def test_experts_in_fp16_are_whole_on_every_rank() -> None:
+    """Megatron-LM refuses expert parallelism in fp16; a dense model has none, whatever its stack and precision."""
+    mixture = Problem.load("mixtral-8x7b/h100-64").set(precision="fp16")
+    assert set(mixture.sample(200, seed=1).value_columns()["ep"]) == {1}
+    assert mixture.fix(ep=8).count().value == 0
+    assert mixture.count().value == mixture.set(precision="bf16").require("ep == 1").count().value
+    dense = Problem.load("llama3-70b/h100-64").set(stack="megatron-2021", precision="fp16")
+    assert dense.count().value == dense.set(precision="bf16").count().value > 0
+
+
 def test_multi_token_prediction_is_set_where_it_is_trained_by_a_calibrated_stack() -> None:
     own = [Problem.load("deepseek-v3/h100-1024").set(mtp_layers=count).instance.calibrated for count in (0, 2)]
     assert [each.model.mtp_layers for each in own if isinstance(each, Calibrated)] == [0, 2]

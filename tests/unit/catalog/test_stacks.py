@@ -109,6 +109,12 @@ def test_recipes_are_found_in_any_case() -> None:
     assert load_recipe("bf16").cast_bytes == 0
 
 
+def test_experts_are_sharded_in_every_precision_but_fp16() -> None:
+    for name in ("bf16", "fp8", "fp8-cs", "fp8-rowwise", "mxfp8", "nvfp4"):
+        assert load_recipe(name).expert_groups
+    assert not load_recipe("fp16").expert_groups
+
+
 def test_an_unknown_recipe_is_refused() -> None:
     with pytest.raises(SpecError, match="unknown precision 'fp9'"):
         load_recipe("fp9")

@@ -98,8 +98,9 @@ def test_what_a_dispatcher_or_grouped_products_cannot_do_has_no_option() -> None
     assert f"{NO_OPTION} expert_load_percent=125" in padded
     assert not any("capacity" in each for each in padded)
     assert "--moe-expert-capacity-factor 1.25" in freed("mixtral-8x7b/h100-64", expert_load_percent=125, ep=1)
-    problem = Problem.load("mixtral-8x7b/h100-64").without("fits").set(precision="fp16")
+    problem = Problem.load("mixtral-8x7b/h100-64").without("fits").set(precision="fp16").fix(ep=1)
     half = launch_options(problem.instance, problem.baseline())
     assert "--fp16" in half
+    assert not any(each.startswith("--expert-model-parallel-size") for each in half)
     assert "--moe-grouped-gemm" not in half
     assert f"{NO_OPTION} grouped products of experts in fp16" in half
