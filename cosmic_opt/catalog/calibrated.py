@@ -16,7 +16,7 @@ from cosmic_opt.psa.family import family_of
 from cosmic_opt.system.hardware import Device
 from cosmic_opt.workloads.framework_memory import FrameworkJob
 from cosmic_opt.workloads.language_model import LanguageModel, language_model
-from cosmic_opt.workloads.stack import Accuracy, Recipe, Stack, kept_cast_bytes
+from cosmic_opt.workloads.stack import Accuracy, Recipe, Stack, has_block_parameters, kept_cast_bytes
 from cosmic_opt.workloads.training import OFFLOADS
 from cosmic_opt.workloads.transformer import Transformer
 
@@ -53,8 +53,8 @@ class Calibrated:
 def calibrated_of(
     spec: InstanceSpec, workload: Transformer, data: dict[str, Value], changed: Collection[str]
 ) -> Calibrated | None:
-    """Return the calibrated part of an instance, None without a stack; add `precision`, `experts`,
-    `user_buffers` and `expert_groups` to `data`.
+    """Return the calibrated part of an instance, None without a stack; add `precision`, `experts` and what
+    rules read of stack and precision to `data`.
 
     `changed` are the names that `--set` gives.
 
@@ -69,6 +69,7 @@ def calibrated_of(
     data["experts"] = workload.experts.count if workload.experts is not None else 1
     stack, recipe = load_stack(str(data["stack"])), load_recipe(str(data["precision"]))
     data["user_buffers"], data["expert_groups"] = int(recipe.user_buffers), int(recipe.expert_groups)
+    data["block_parameters"] = int(has_block_parameters(stack, recipe))
     refuse_decided(spec, f"stack {stack.name!r}", DECIDED_BY_STACK, changed)
     device = device_of(spec)
     device.peak(recipe.precision)

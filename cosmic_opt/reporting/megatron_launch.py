@@ -47,7 +47,7 @@ def megatron_options(knobs: Mapping[str, Value], own: Calibrated, domain_npus: i
     if knobs["cp"] != 1 and knobs["context_exchange"] != "ring":
         found.append(f"--cp-comm-type {EXCHANGES[str(knobs['context_exchange'])]}")
     found += _recompute(str(knobs["recompute"]), int(knobs["recompute_layers"]))
-    found += _precision(own, distributed=knobs["zero_stage"] == 1)
+    found += _precision(own, distributed=knobs["zero_stage"] == 1, beside=knobs["gradient_overlap"] == "window")
     known = {"pipeline_schedule": ("one_f_one_b",), "zero_stage": (0, 1), "shard_replicas": (1,)}
     return notes_last(found + missing(knobs, known))
 
@@ -113,10 +113,11 @@ def _recompute(recompute: str, layers: int) -> list[str]:
     return ["--recompute-granularity selective"] if recompute == "selective" else []
 
 
-def _precision(own: Calibrated, *, distributed: bool) -> list[str]:
+def _precision(own: Calibrated, *, distributed: bool, beside: bool) -> list[str]:
     """Return the options of a recipe: parameters are 8 bits themselves where the optimizer is distributed.
 
-    Under --bf16 gradients add up in 32 bits unless told otherwise.
+    Block-scaled ones also need gradients and parameters that travel `beside` compute. Under --bf16 gradients add up in
+    32 bits unless told otherwise.
     """
     recipe = own.recipe.name
     if recipe == "fp16":
@@ -130,5 +131,7 @@ def _precision(own: Calibrated, *, distributed: bool) -> list[str]:
         return [*found, f"{NO_OPTION} precision={recipe}"]
     scaled = recipe == "mxfp8"
     found += [f"--fp8-format {'e4m3' if scaled else 'hybrid'}", f"--fp8-recipe {FP8_RECIPES[recipe]}"]
+    if distributed and scaled and not beside:
+        return [*found, f"{NO_OPTION} 8-bit parameters whose gradients are reduced after the last micro-batch"]
     gather = ["--fp8-param-gather", *(["--reuse-grad-buf-for-mxfp8-param-ag"] if scaled else [])]
     return found + (gather if distributed else [])

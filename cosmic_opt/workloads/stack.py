@@ -228,6 +228,15 @@ def kept_cast_bytes(stack: Stack, recipe: Recipe) -> tuple[float, float]:
     return kept, max(kept - WEIGHT_BYTES, 0.0) if recipe.narrow_parameters else kept
 
 
+def has_block_parameters(stack: Stack, recipe: Recipe) -> bool:
+    """Return whether parameters of a distributed optimizer are block-scaled themselves.
+
+    Their gather reuses the buffer of gradients, which is right only where both travel beside compute (Megatron-Core
+    asserts so, DistributedDataParallelConfig).
+    """
+    return stack.caches_weights and recipe.block_scaled and recipe.narrow_parameters
+
+
 def default_tensor_mode(stack: Stack, recipe: Recipe, *, sequence_parallel: bool) -> str:
     """Return how a stack's tensor-parallel collectives overlap unless told otherwise.
 

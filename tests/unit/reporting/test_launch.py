@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -10,6 +11,7 @@ import pytest
 from cosmic_opt.api import Problem
 from cosmic_opt.catalog.calibrated import Calibrated
 from cosmic_opt.catalog.stacks import load_recipe
+from cosmic_opt.catalog.store import data_root
 from cosmic_opt.reporting.launch import NO_OPTION, launch_options, launch_text
 
 
@@ -43,6 +45,22 @@ def test_parameters_are_8_bits_only_where_the_optimizer_is_distributed() -> None
     narrow = {"--fp8-param-gather", "--reuse-grad-buf-for-mxfp8-param-ag"}
     assert narrow <= set(options("llama3-70b/gb200-64"))
     assert not narrow & set(options("llama3-70b/gb200-64", zero_stage=0))
+
+
+def test_parameters_in_mxfp8_need_gradients_and_weights_that_travel_beside_compute(tmp_path: Path) -> None:
+    """DistributedDataParallelConfig asserts so; a stack that reduces after the last micro-batch cannot have them."""
+    problem = Problem.load("llama3-70b/gb200-64").without("fits").set(precision="mxfp8")
+    freed = problem.free("gradient_overlap").fix(gradient_overlap="none")
+    assert freed.fix(zero_stage=1).count().value == 0
+    assert freed.fix(zero_stage=0).count().value > 0
+    assert freed.set(precision="fp8").fix(zero_stage=1).count().value > 0
+    text = (data_root() / "instances" / "_stacks" / "megatron-te-2025.yaml").read_text(encoding="utf-8")
+    own = tmp_path / "late.yaml"
+    own.write_text(text.replace("gradient: window", "gradient: none"), encoding="utf-8")
+    late = problem.set(stack=str(own)).fix(zero_stage=1)
+    found = launch_options(late.instance, late.baseline())
+    assert found[-1].startswith(f"{NO_OPTION} 8-bit parameters")
+    assert not any("param" in each for each in found[:-1])
 
 
 def test_nvfp4_is_typed_without_the_overlap_it_does_not_have() -> None:
