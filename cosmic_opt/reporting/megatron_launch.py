@@ -88,8 +88,8 @@ def _experts(knobs: Mapping[str, Value], own: Calibrated, domain_npus: int) -> l
     found = ["--expert-tensor-parallel-size 1"] if knobs["tp"] != 1 else []  # the flag's default is tp
     plain = own.recipe.name == "fp16"  # grouped products are for bf16
     found += [f"{NO_OPTION} grouped products of experts in fp16" if plain else "--moe-grouped-gemm"]
-    once = ep > 1 and own.stack.sends_once_per_rank
-    if once:
+    backend = None
+    if ep > 1 and own.stack.sends_once_per_rank:
         backend = "deepep" if domain_npus <= DEEPEP_NPUS else "hybridep"
         found += ["--moe-token-dispatcher-type flex", f"--moe-flex-dispatcher-backend {backend}"]
         found += ["--moe-router-dtype fp32"]
@@ -97,7 +97,7 @@ def _experts(knobs: Mapping[str, Value], own: Calibrated, domain_npus: int) -> l
         found += ["--moe-token-dispatcher-type alltoall"]
     if ep > 1 and many and knobs["recompute"] != "full" and own.stack.overlap.dispatch_exposed < 1:
         found += ["--overlap-moe-expert-parallel-comm"]
-    if knobs["expert_load_percent"] != 100 and once:  # these dispatchers do not pad to a capacity
+    if knobs["expert_load_percent"] != 100 and backend == "deepep":  # it does not pad to a capacity
         found += [f"{NO_OPTION} expert_load_percent={knobs['expert_load_percent']}"]
     elif knobs["expert_load_percent"] != 100:
         factor = int(knobs["expert_load_percent"]) / 100

@@ -97,7 +97,10 @@ def test_what_a_dispatcher_or_grouped_products_cannot_do_has_no_option() -> None
     padded = freed("mixtral-8x7b/h100-64", expert_load_percent=125, ep=8)
     assert f"{NO_OPTION} expert_load_percent=125" in padded
     assert not any("capacity" in each for each in padded)
-    assert "--moe-expert-capacity-factor 1.25" in freed("mixtral-8x7b/h100-64", expert_load_percent=125, ep=1)
+    for name, ep in (("mixtral-8x7b/h100-64", 1), ("deepseek-v3/gb200-256", 64)):
+        padded = freed(name, expert_load_percent=125, ep=ep)
+        assert {"--moe-expert-capacity-factor 1.25", "--moe-pad-expert-input-to-capacity"} <= set(padded)
+        assert not any(NO_OPTION in each for each in padded)
     problem = Problem.load("mixtral-8x7b/h100-64").without("fits").set(precision="fp16").fix(ep=1)
     half = launch_options(problem.instance, problem.baseline())
     assert "--fp16" in half
