@@ -43,7 +43,7 @@ def load_stack(name: str) -> Stack:
     """
     root, file = open_software("stack", name)
     required = tuple(field.name for field in dataclasses.fields(Stack) if field.default is dataclasses.MISSING)
-    fields = root.fields(required=required, optional=("schema", "source", *_FLAGS, *_BYTES))
+    fields = root.fields(required=required, optional=("schema", "source", "framework", *_FLAGS, *_BYTES))
     flags = {name: fields[name].flag() for name in _FLAGS if name in fields}
     with blaming(file):
         return Stack(
@@ -69,6 +69,7 @@ def load_stack(name: str) -> Stack:
             overlap=_overlap(fields["overlap"]),
             context_sum_bytes=number(fields["context_sum_bytes"]) if "context_sum_bytes" in fields else 2.0,
             expert_bias_bytes=_both_passes(fields.get("expert_bias_bytes")),
+            framework=fields["framework"].text() if "framework" in fields else "",
             shipped=name in shared_names("stacks"),
             **flags,
         )

@@ -30,10 +30,11 @@ MAXTEXT_REMAT = {"none": "minimal", "selective": "save_dot_with_context_except_m
 
 
 def launch_options(instance: BoundInstance, design: DesignBatch) -> list[str]:
-    """Return the options, one entry each ("--micro-batch-size 1"); empty where the framework's are not known.
+    """Return the options, one entry each ("--micro-batch-size 1"); empty without a stack or an engine.
 
     They say how the job is cut, how it recomputes and overlaps, and in which precision; the model and the data are the
-    user's own. Last come entries that begin with `NO_OPTION`: knobs that made the score and that cannot be typed.
+    user's own. Last come entries that begin with `NO_OPTION`: knobs that made the score and that cannot be typed. A
+    stack whose options are not known has such an entry alone.
     """
     own = instance.calibrated
     if own is None:
@@ -50,14 +51,16 @@ def launch_options(instance: BoundInstance, design: DesignBatch) -> list[str]:
     knobs["gradient_overlap"] = point.get("gradient_overlap", own.stack.overlap.gradient)
     knobs["context_exchange"] = point.get("context_exchange", own.stack.context_exchange)
     knobs = _that_matter(knobs)
-    if own.stack.name.startswith("megatron"):
-        domain = scale_up(instance.dimensions, {**instance.data, **point})
-        return megatron_options(knobs, own, domain.npus)
-    if own.stack.name.startswith("torchtitan"):
-        return _torchtitan(knobs, own)
-    if own.stack.name.startswith("maxtext"):
-        return _maxtext(knobs, own)
-    return []
+    match own.stack.framework:
+        case "megatron-core":
+            domain = scale_up(instance.dimensions, {**instance.data, **point})
+            return megatron_options(knobs, own, domain.npus)
+        case "torchtitan":
+            return _torchtitan(knobs, own)
+        case "maxtext":
+            return _maxtext(knobs, own)
+        case _:
+            return [f"{NO_OPTION} stack={own.stack.name}"]
 
 
 def _that_matter(knobs: Mapping[str, Value]) -> dict[str, Value]:
@@ -197,4 +200,4 @@ def launch_text(options: list[str]) -> str:
         if note or len(line) + len(option) > 100:
             lines, line = [*lines, line], "  " if note else "      "
         line += f"{' ' * (not note)}{option}"
-    return "\n".join([*lines, line])
+    return "\n".join([*lines, line]).removeprefix("  type\n")

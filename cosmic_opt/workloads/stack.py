@@ -17,6 +17,8 @@ gathered before it; or heads are exchanged for tokens."""
 TENSOR_OVERLAPS = ("none", "user_buffer", "async")
 """How tensor-parallel collectives may overlap; a stack gives each mode the share that stays exposed."""
 GRADIENT_OVERLAPS = ("none", "window")
+FRAMEWORKS = ("megatron-core", "torchtitan", "maxtext")
+"""Frameworks whose options a design can be typed in."""
 SELECTIVE_MEANINGS = ("attention", "operators")
 SHARES = ("hidden_window", "least_exposed", "fsdp_exposed", "pipeline_exposed", "dispatch_exposed")
 """Numbers of `Overlap` between 0 and 1."""
@@ -143,6 +145,7 @@ class Stack:
             (DeepEP, HybridEP); else once for each of its experts.
         expert_bias_bytes: Traffic of adding biases of routed experts, which routing weights scale: per element of their
             outputs, forward and backward. None inside fused experts.
+        framework: One of `FRAMEWORKS`, empty where the options of its framework are not known.
         shipped: Whether it comes with the program; nothing is known of how far a stack of one's own is off.
     """
 
@@ -174,6 +177,7 @@ class Stack:
     sends_once_per_rank: bool = False
     context_sum_bytes: float = 2.0
     expert_bias_bytes: tuple[float, float] = (0.0, 0.0)
+    framework: str = ""
     shipped: bool = True
 
     def __post_init__(self) -> None:
@@ -187,6 +191,8 @@ class Stack:
         _one_of(self.context_exchange, CONTEXT_EXCHANGES, "context_exchange")
         _above_zero(self.context_sum_bytes, "context_sum_bytes")
         _one_of(self.tensor_mode, tuple(self.overlap.tensor_exposed), "tensor_mode")
+        if self.framework:
+            _one_of(self.framework, FRAMEWORKS, "framework")
 
 
 @dataclass(frozen=True, slots=True)

@@ -28,6 +28,12 @@ def test_every_shipped_stack_states_its_sources(name: str) -> None:
         assert f"\n  {part}: " in text.partition("\nsource:")[2]
 
 
+@pytest.mark.parametrize("name", stack_names())
+def test_every_shipped_stack_has_a_framework_or_says_why_not(name: str) -> None:
+    text = (SHIPPED.parent / f"{name}.yaml").read_text(encoding="utf-8")
+    assert bool(load_stack(name).framework) != ('\n  framework: "none: ' in text.partition("\nsource:")[2])
+
+
 def test_the_longest_prefix_of_a_device_names_its_kernel() -> None:
     kernel = load_stack("torchtitan-2025").attention
     assert kernel.fraction_on("h100-96-500w") == 0.30
@@ -51,6 +57,9 @@ def test_an_unknown_stack_is_refused_with_the_nearest_names() -> None:
         ("held_gradient_bytes: 4", "held_gradient_bytes: .nan", "not a usable number"),
         ("adam_bytes: 12\n", "", "is missing"),
         ("{fp16: 2, default: 4}", "{fp16: 2}", "has no default"),
+        ("fused_experts: false", "fused_experts: false\nframework: megatron", "unknown framework"),
+        ("fused_experts: false", "fused_experts: false\nframework: ''", "framework"),
+        ("fused_experts: false", "fused_experts: false\nframework: null", "framework"),
         ("context_exchange: ring", "context_exchange: rign", "unknown context_exchange"),
         ("fsdp_exposed: 0.9", "fsdp_exposed: 5", "fsdp_exposed is 5"),
         ("async: 0.5", "async: 1.5", "tensor_exposed.async is 1.5"),

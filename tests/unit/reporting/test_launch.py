@@ -123,11 +123,33 @@ def test_knobs_that_are_freed_are_typed() -> None:
     assert found[found.index("--recompute-method block") + 1] == "--recompute-num-layers 3"
 
 
-def test_an_unknown_framework_and_an_analytical_instance_have_none() -> None:
-    problem = Problem.load("llama3-8b/h200-32-fsdp").set(stack="fsdp-2023", precision="bf16")
-    assert launch_options(problem.instance, problem.baseline()) == []
+def test_an_analytical_instance_has_no_options() -> None:
     plain = Problem.load("llama3-405b/h100-16k")
     assert launch_options(plain.instance, plain.baseline()) == []
+
+
+@pytest.mark.parametrize(
+    ("name", "stack"),
+    [
+        ("llama3-8b/h200-32-fsdp", "fsdp-2023"),
+        ("llama3-70b/h100-64", "megatron-2021"),
+        ("llama3-70b/h100-64", "megatron-deepspeed-2021"),
+    ],
+)
+def test_a_stack_whose_options_are_not_known_says_so(name: str, stack: str) -> None:
+    problem = Problem.load(name).set(stack=stack, precision="bf16")
+    found = launch_options(problem.instance, problem.baseline())
+    assert found == [f"{NO_OPTION} stack={stack}"]
+    assert launch_text(found) == f"  {NO_OPTION} stack={stack}"
+
+
+def test_a_stack_file_decides_whose_options_are_typed_not_its_name(tmp_path: Path) -> None:
+    text = (data_root() / "instances" / "_stacks" / "megatron-te-2025.yaml").read_text(encoding="utf-8")
+    own = tmp_path / "own.yaml"
+    own.write_text(text.replace("name: megatron-te-2025", "name: ours"), encoding="utf-8")
+    problem = Problem.load("llama3-70b/h100-64")
+    mine = problem.set(stack=str(own))
+    assert launch_options(mine.instance, mine.baseline()) == launch_options(problem.instance, problem.baseline())
 
 
 def test_the_command_line_is_folded() -> None:
