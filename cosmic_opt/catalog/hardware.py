@@ -55,6 +55,7 @@ KIND_KEYS = ("latency", "hop", "startup", "copy")
 INSTALLED = "installed_memory"
 """What the driver of a device reports; without it, the data sheet's `memory_capacity`."""
 MEMORY_TYPE = "memory_type"
+CAPABILITY = "compute_capability"
 """The kind of memory, where one knows it: what tells apart those who call another board by the same name."""
 CALIBRATED = "calibrated"
 """What `calibrate` says of a file it wrote: the device it began with, and the measured rows it fitted."""
@@ -136,7 +137,10 @@ def _read(path: Path) -> Device:
     root = read_document(path, "device")
     fields = root.fields(
         required=("name", "peak", "memory_bandwidth", "memory_capacity"),
-        optional=("schema", "source", "aliases", "kernels", "fabric", INSTALLED, MEMORY_TYPE, POWER, CALIBRATED),
+        optional=(
+            *("schema", "source", "aliases", "kernels", "fabric"),
+            *(INSTALLED, MEMORY_TYPE, CAPABILITY, POWER, CALIBRATED),
+        ),
     )
     if "kernels" not in fields:
         raise root.fail("the device has no kernel constants", "give it a 'kernels:' section, see a100-80")
@@ -162,6 +166,7 @@ def _read(path: Path) -> Device:
         fabric=None if fabric is None else _fabric(fabric),
         extrapolates=tuple(extrapolates),
         memory_type=fields[MEMORY_TYPE].text() if MEMORY_TYPE in fields else None,
+        compute_capability=_number(fields.get(CAPABILITY), 0.0, low=1.0, high=99.0),
         origin=_origin(fields[CALIBRATED], fields["kernels"]) if CALIBRATED in fields else None,
     )
 

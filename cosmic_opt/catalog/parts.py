@@ -107,7 +107,7 @@ def read_device(entry: Entry, beside: Path) -> Device:
         required=("name", "peak", "memory_bandwidth", "memory_capacity"),
         optional=(
             *("schema", "source", "aliases", "kernels", "fabric", "installed_memory", "memory_type"),
-            *("calibrated", POWER),
+            *("compute_capability", "calibrated", POWER),
         ),
     )
     units = {"peak": Unit.FLOP_PER_S, "memory_bandwidth": Unit.BYTES_PER_S, "memory_capacity": Unit.BYTES}

@@ -21,7 +21,7 @@ from cosmic_opt.cli.slow_ranks import EVERY_RANK, SLOW_RANK, EveryRank, SlowRank
 from cosmic_opt.errors import SpecError, Where, nearest
 from cosmic_opt.psa.parameter_set import Constraint, DesignBatch
 from cosmic_opt.reporting.designs import design_text, designs_keys
-from cosmic_opt.reporting.launch import launch_options, launch_text
+from cosmic_opt.reporting.launch import launch_keys, launch_text
 from cosmic_opt.reporting.rules import rule_keys, rules_text
 from cosmic_opt.search.engine_names import ANALYTICAL, ASTRA_SIM, CALIBRATED, ENGINES, EVENTS
 
@@ -103,10 +103,10 @@ def _by_closed_forms(request: Request, problem: Problem, batch: DesignBatch, key
     from cosmic_opt.reporting.scores import score_keys, score_text  # numba takes a second to load
 
     report = problem.simulate(batch)
-    launch = launch_options(problem.instance, batch)
-    shown = f"{design_text(batch)}\n\n{launch_text(launch)}" if launch else design_text(batch)
-    text = f"{request.title}\n\n{shown}\n\n{score_text(report, problem.instance)}"
-    request.output.result("simulate", keys | {**score_keys(report), "launch": launch, "violations": []}, text)
+    launch = launch_text(problem.instance, batch)
+    parts = [request.title, design_text(batch), launch, score_text(report, problem.instance)]
+    found = {**score_keys(report), **launch_keys(problem.instance, batch), "violations": []}
+    request.output.result("simulate", keys | found, "\n\n".join(filter(None, parts)))
     return DONE
 
 

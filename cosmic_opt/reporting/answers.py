@@ -10,7 +10,7 @@ from cosmic_opt.catalog.bind import BoundInstance
 from cosmic_opt.psa.parameter_set import Constraint
 from cosmic_opt.reporting.dead_knobs import dead_keys, dead_text
 from cosmic_opt.reporting.designs import design_text, designs_keys
-from cosmic_opt.reporting.launch import launch_options, launch_text
+from cosmic_opt.reporting.launch import launch_keys, launch_text
 from cosmic_opt.reporting.numbers import count_text, designs_text, exact
 from cosmic_opt.reporting.rules import rule_keys
 from cosmic_opt.reporting.runnable import cannot_run_keys, some_cannot_run
@@ -94,7 +94,7 @@ def answer_keys(
         **scored,
         "warnings": _warnings(score, idle),
         "cannot_run": cannot_run_keys(idle),
-        "launch": launch_options(instance, outcome.design) if score is not None else [],
+        **({"launch": [], "environment": {}} if score is None else launch_keys(instance, outcome.design)),
         "feasible_designs": outcome.designs,
         "feasible_designs_text": exact(outcome.designs),
         "before_simulated_rules": outcome.before_simulated_rules,
@@ -154,10 +154,8 @@ def answer_text(
     warning = "" if idle is None or outcome.cannot_run is not None else f"warning: {some_cannot_run(idle)}"
     if score is None:
         return f"{head}\n\n{warning}".rstrip()
-    parts = [head, design_text(outcome.design), score.text, warning]
-    launch = launch_options(instance, outcome.design)
-    if launch:
-        parts.insert(2, launch_text(launch))
+    launch = launch_text(instance, outcome.design)
+    parts = [head, design_text(outcome.design), launch, score.text, warning]
     if outcome.engine != EVENTS:
         parts.append(dead_text(knobs))
     return "\n\n".join(filter(None, parts))

@@ -28,6 +28,7 @@ def device_file(
         f"memory_capacity: {_plain(device.memory_bytes / 1e9)} GB",
         f"installed_memory: {device.installed_bytes:.0f} B",
         *([] if device.memory_type is None else [f"memory_type: {device.memory_type}"]),
+        *([f"compute_capability: {device.compute_capability}"] if device.compute_capability else []),
         f"calibrated: {{from: {origin.device}, rows: {origin.rows}, steps: {origin.steps}}}",
         "source:",
         *(f"  {key}: {_quoted(f'as {device.name}')}" for key in ("peak", "memory_bandwidth", "memory_capacity")),

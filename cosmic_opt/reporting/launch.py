@@ -10,7 +10,7 @@ from cosmic_opt.catalog.served import Serving
 from cosmic_opt.psa.domain import Value
 from cosmic_opt.psa.parameter_set import DesignBatch
 from cosmic_opt.reporting.launch_entries import NO_OPTION, missing, notes_last
-from cosmic_opt.reporting.megatron_launch import megatron_options
+from cosmic_opt.reporting.megatron_launch import megatron_environment, megatron_options
 from cosmic_opt.reporting.serving_launch import serving_options
 from cosmic_opt.system.scale_up import scale_up
 from cosmic_opt.workloads.knobs import DEFAULTS, knob_names
@@ -61,6 +61,27 @@ def launch_options(instance: BoundInstance, design: DesignBatch) -> list[str]:
             return _maxtext(knobs, own)
         case _:
             return [f"{NO_OPTION} stack={own.stack.name}"]
+
+
+def launch_environment(instance: BoundInstance, options: Collection[str]) -> dict[str, str]:
+    """Return the environment variables, by name, without which the framework refuses the options of a design."""
+    own = instance.calibrated
+    if isinstance(own, Calibrated) and own.stack.framework == "megatron-core":
+        return megatron_environment(options, own.device)
+    return {}
+
+
+def launch_keys(instance: BoundInstance, design: DesignBatch) -> dict[str, object]:
+    """Return the options and the environment as keys of an answer."""
+    options = launch_options(instance, design)
+    return {"launch": options, "environment": launch_environment(instance, options)}
+
+
+def launch_text(instance: BoundInstance, design: DesignBatch) -> str:
+    """Return what to set and what to type, empty where there is nothing to say."""
+    options = launch_options(instance, design)
+    environment = launch_environment(instance, options).items()
+    return "\n".join([*(f"  set  {name}={value}" for name, value in environment), *_folded(options)])
 
 
 def _that_matter(knobs: Mapping[str, Value]) -> dict[str, Value]:
@@ -191,8 +212,8 @@ def _maxtext_copies(dp: int, copies: int) -> list[str]:
     return [f"ici_{name}_parallelism={size}" for name, size in sizes.items() if size != 1] or ["ici_fsdp_parallelism=1"]
 
 
-def launch_text(options: list[str]) -> str:
-    """Return the options as a command line is written, a few on each line, and what has none on a line of its own."""
+def _folded(options: Collection[str]) -> list[str]:
+    """Return the lines of the options as a command line is written, and what has none on a line of its own."""
     lines: list[str] = []
     line = "  type"
     for option in options:
@@ -200,4 +221,4 @@ def launch_text(options: list[str]) -> str:
         if note or len(line) + len(option) > 100:
             lines, line = [*lines, line], "  " if note else "      "
         line += f"{' ' * (not note)}{option}"
-    return "\n".join([*lines, line]).removeprefix("  type\n")
+    return [each for each in [*lines, line] if each != "  type"]

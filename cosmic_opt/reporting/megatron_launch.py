@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from itertools import groupby
 
 import numpy as np
@@ -10,6 +10,7 @@ import numpy as np
 from cosmic_opt.catalog.calibrated import Calibrated
 from cosmic_opt.psa.domain import Value
 from cosmic_opt.reporting.launch_entries import NO_OPTION, missing, notes_last
+from cosmic_opt.system.hardware import Device
 from cosmic_opt.workloads.language_model import LanguageModel
 from cosmic_opt.workloads.stage_load import stage_layers
 from cosmic_opt.workloads.training_designs import TrainingDesigns
@@ -24,6 +25,9 @@ FP8_RECIPES = {"fp8": "delayed", "fp8-cs": "tensorwise", "mxfp8": "mxfp8"}
 """Megatron-Core's name of each scaling."""
 DEEPEP_NPUS = 8
 """GPUs of a scale-up domain that DeepEP's kernels know."""
+OVERLAPPED_EXPERTS = "--overlap-moe-expert-parallel-comm"
+BLACKWELL = 10.0
+"""Compute capability from which on kernels need no single queue to start in the order that overlap counts on."""
 EXCHANGES = {"ring": "p2p", "all_gather": "all_gather", "all_to_all": "a2a"}
 
 
@@ -50,6 +54,17 @@ def megatron_options(knobs: Mapping[str, Value], own: Calibrated, domain_npus: i
     found += _precision(own, distributed=knobs["zero_stage"] == 1, beside=knobs["gradient_overlap"] == "window")
     known = {"pipeline_schedule": ("one_f_one_b",), "zero_stage": (0, 1), "shard_replicas": (1,)}
     return notes_last(found + missing(knobs, known))
+
+
+def megatron_environment(options: Collection[str], device: Device) -> dict[str, str]:
+    """Return the environment variables without which the options do not start.
+
+    Before Blackwell tensor and context parallelism need a single queue, which `validate_args` asserts unless dispatch
+    runs beside compute.
+    """
+    split = any(option.startswith(("--tensor-model-parallel-size", "--context-parallel-size")) for option in options)
+    free = OVERLAPPED_EXPERTS in options or device.compute_capability >= BLACKWELL
+    return {"CUDA_DEVICE_MAX_CONNECTIONS": "1"} if split and not free else {}
 
 
 def _pieces(model: LanguageModel, pp: int, interleave: int) -> list[str]:
@@ -96,7 +111,7 @@ def _experts(knobs: Mapping[str, Value], own: Calibrated, domain_npus: int) -> l
     else:
         found += ["--moe-token-dispatcher-type alltoall"]
     if ep > 1 and many and knobs["recompute"] != "full" and own.stack.overlap.dispatch_exposed < 1:
-        found += ["--overlap-moe-expert-parallel-comm"]
+        found += [OVERLAPPED_EXPERTS]
     if knobs["expert_load_percent"] != 100 and backend == "deepep":  # it does not pad to a capacity
         found += [f"{NO_OPTION} expert_load_percent={knobs['expert_load_percent']}"]
     elif knobs["expert_load_percent"] != 100:

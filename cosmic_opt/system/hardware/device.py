@@ -213,7 +213,8 @@ class Device:
     `memory_bytes` is what the data sheet calls it, in GB of 10^9; `installed_bytes` what its driver reports, which an
     engine fills. `peak_flop_per_s` holds dense peaks by precision. `extrapolates` names each group of constants (gemm,
     sustained, attention, fabric) that was fitted on another device of its generation, or on none. `power_w` is the
-    board's limit, 0 where it is not published; `memory_type` the kind of its memory ("HBM3e"), where its file says.
+    board's limit, 0 where it is not published; `memory_type` the kind of its memory ("HBM3e"), where its file says;
+    `compute_capability` what CUDA calls its generation (9.0 Hopper, 10.0 Blackwell), 0 where its file does not say.
     `origin` is None unless `calibrate` wrote the file.
     """
 
@@ -231,6 +232,7 @@ class Device:
     fabric: FabricConstants | None
     extrapolates: tuple[str, ...]
     memory_type: str | None = None
+    compute_capability: float = 0.0
     origin: Origin | None = None
 
     @property

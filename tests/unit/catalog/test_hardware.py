@@ -209,6 +209,16 @@ def test_a_kind_of_memory_is_text_where_a_file_says_it(tmp_path: Path) -> None:
             load_device(path)
 
 
+def test_a_generation_is_a_number_that_no_other_file_lends(tmp_path: Path) -> None:
+    found = {name: load_device(name).compute_capability for name in ("a100-80", "h100-nvl", "gb200", "b300", "mi300x")}
+    assert found == {"a100-80": 8.0, "h100-nvl": 9.0, "gb200": 10.0, "b300": 10.3, "mi300x": 0}
+    assert load_device(mine(tmp_path, GOOD)).compute_capability == 0  # GOOD is like the H100
+    for wrong in ("sm_90", "-1", ".nan", "null", "true", "[9]"):
+        path = mine(tmp_path, GOOD.replace("kernels:", f"compute_capability: {wrong}\nkernels:", 1))
+        with pytest.raises(SpecError, match=r"compute_capability|number|range"):
+            load_device(path)
+
+
 def test_a_power_that_is_not_published_is_not_the_boards_that_a_device_is_like() -> None:
     for name in ("tpu-v4", "tpu-v5e", "tpu-v5p", "tpu-v6e"):
         assert load_device(name).power_w == 0

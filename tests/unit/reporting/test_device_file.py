@@ -22,3 +22,13 @@ def test_a_fitted_time_is_written_in_whole_picoseconds(tmp_path: Path, launch_s:
     text = device_file(fitted, ["gemm.simple.launch_s"], origin, provenance="a test", errors=())
     file.write_text(text, encoding="utf-8")
     assert load_device(str(file)).gemm.simple.launch_s == pytest.approx(read_s, rel=1e-12)
+
+
+@pytest.mark.parametrize("name", ["gb200", "h100-sxm", "mi300x"])
+def test_a_fitted_device_is_of_the_generation_of_its_board(name: str, tmp_path: Path) -> None:
+    path = tmp_path / "own.yaml"
+    board = load_device(name)
+    path.write_text(device_file(board, (), Origin(name, 1, 0), provenance="rows", errors=()), encoding="utf-8")
+    own = load_device(str(path))
+    assert (own.compute_capability, own.memory_type) == (board.compute_capability, board.memory_type)
+    assert own.board == name

@@ -140,7 +140,7 @@ def test_a_stack_whose_options_are_not_known_says_so(name: str, stack: str) -> N
     problem = Problem.load(name).set(stack=stack, precision="bf16")
     found = launch_options(problem.instance, problem.baseline())
     assert found == [f"{NO_OPTION} stack={stack}"]
-    assert launch_text(found) == f"  {NO_OPTION} stack={stack}"
+    assert launch_text(problem.instance, problem.baseline()) == f"  {NO_OPTION} stack={stack}"
 
 
 def test_a_stack_file_decides_whose_options_are_typed_not_its_name(tmp_path: Path) -> None:
@@ -153,19 +153,28 @@ def test_a_stack_file_decides_whose_options_are_typed_not_its_name(tmp_path: Pat
 
 
 def test_the_command_line_is_folded() -> None:
-    assert all(len(line) <= 130 for line in launch_text(options("llama3-405b/h100-1024")).splitlines())
+    problem = Problem.load("llama3-405b/h100-1024")
+    lines = launch_text(problem.instance, problem.baseline()).splitlines()
+    assert lines[0] == "  set  CUDA_DEVICE_MAX_CONNECTIONS=1"
+    assert lines[1].startswith("  type --tensor-model-parallel-size 8 ")
+    assert all(len(line) <= 130 for line in lines)
 
 
 FSDP = "llama3-8b/h200-32-fsdp"
 
 
-def freed(name: str, **knobs: int | str) -> list[str]:
-    """Return the options of a design some of whose knobs the instance does not free by itself."""
+def fixed_at(name: str, **knobs: int | str) -> Problem:
+    """Return the problem at knobs some of which the instance does not free by itself."""
     problem = Problem.load(name).without("fits")
     optional = [
         knob for knob in knobs if knob not in {column.name for column in problem.instance.parameter_set.columns}
     ]
-    fixed = problem.free(*optional).fix(knobs) if optional else problem.fix(knobs)
+    return problem.free(*optional).fix(knobs) if optional else problem.fix(knobs)
+
+
+def freed(name: str, **knobs: int | str) -> list[str]:
+    """Return the options of a design of `fixed_at`."""
+    fixed = fixed_at(name, **knobs)
     return launch_options(fixed.instance, fixed.sample(1))
 
 
@@ -183,7 +192,8 @@ def test_a_schedule_that_megatron_lacks_is_said_to_have_no_option(schedule: str)
     split = {"dp": 4, "tp": 4, "pp": 4, "cp": 1, "interleave": 1, "micro_batch": 1}
     found = freed("llama3-70b/h100-64", **split, pipeline_schedule=schedule)
     assert found[-1] == f"{NO_OPTION} pipeline_schedule={schedule}"
-    assert launch_text(found).splitlines()[-1] == f"  {found[-1]}"
+    problem = fixed_at("llama3-70b/h100-64", **split, pipeline_schedule=schedule)
+    assert launch_text(problem.instance, problem.sample(1)).splitlines()[-1] == f"  {found[-1]}"
     plain = freed("llama3-70b/h100-64", **split, pipeline_schedule="one_f_one_b")
     assert not any(NO_OPTION in each for each in plain)
 

@@ -8,10 +8,11 @@ from dataclasses import replace
 import pytest
 
 from cosmic_opt.api import Problem
+from cosmic_opt.catalog.hardware import load_device
 from cosmic_opt.catalog.store import instance_names
-from cosmic_opt.reporting.launch import NO_OPTION, launch_options
-from cosmic_opt.reporting.megatron_launch import pipeline_layout
-from tests.unit.reporting.test_launch import freed, options
+from cosmic_opt.reporting.launch import NO_OPTION, launch_keys, launch_options, launch_text
+from cosmic_opt.reporting.megatron_launch import megatron_environment, pipeline_layout
+from tests.unit.reporting.test_launch import fixed_at, freed, options
 from tests.unit.simulation.calibrated.jobs import DEEPSEEK_MTP, LLAMA_405B
 
 OVERLAP = "--overlap-moe-expert-parallel-comm"
@@ -86,6 +87,45 @@ def test_a_domain_of_more_than_eight_gpus_has_another_backend() -> None:
     assert names
     for name in names:
         assert "--moe-flex-dispatcher-backend hybridep" in options(name, ep=16)
+
+
+@pytest.mark.parametrize(
+    ("name", "knobs", "needed"),
+    [
+        ("llama3-70b/h100-64", {"tp": 4}, True),
+        ("llama3-70b/h100-64", {"tp": 1, "cp": 2, "sequence_parallel": 0}, True),
+        ("llama3-70b/h100-64", {"tp": 1, "cp": 1, "sequence_parallel": 0}, False),
+        ("llama3-70b/gb200-64", {"tp": 4}, False),  # Blackwell has no such queue
+        ("mixtral-8x7b/h100-64", {"tp": 2, "ep": 8, "sequence_parallel": 1, "interleave": 1}, True),
+        (
+            "mixtral-8x7b/h100-64",
+            {"tp": 2, "ep": 8, "sequence_parallel": 1, "pp": 4, "interleave": 2, "recompute": "none"},
+            False,  # dispatch runs beside compute
+        ),
+    ],
+)
+def test_one_queue_of_kernels_is_asked_for_where_megatron_asserts_it(
+    name: str, knobs: dict[str, int | str], needed: bool
+) -> None:
+    problem = fixed_at(name, **knobs)
+    design = problem.sample(1)
+    keys = launch_keys(problem.instance, design)
+    assert keys["environment"] == ({"CUDA_DEVICE_MAX_CONNECTIONS": "1"} if needed else {})
+    assert keys["launch"] == launch_options(problem.instance, design)
+    assert ("CUDA_DEVICE_MAX_CONNECTIONS=1" in launch_text(problem.instance, design)) == needed
+
+
+def test_a_device_whose_generation_is_not_known_is_taken_for_one_that_needs_the_queue() -> None:
+    options_of_it = ["--tensor-model-parallel-size 2"]
+    new, unknown = load_device("b200"), replace(load_device("b200"), compute_capability=0.0)
+    assert megatron_environment(options_of_it, new) == {}
+    assert megatron_environment(options_of_it, unknown) == {"CUDA_DEVICE_MAX_CONNECTIONS": "1"}
+
+
+def test_other_frameworks_and_engines_need_no_environment() -> None:
+    for name in ("llama3-70b/tpu-v5p-512-fsdp", "llama3-8b/h200-32-fsdp", "llama3-70b/h100-8-serving"):
+        problem = Problem.load(name)
+        assert launch_keys(problem.instance, problem.sample(1))["environment"] == {}
 
 
 def test_user_buffers_are_typed_with_sequence_parallelism_only() -> None:
