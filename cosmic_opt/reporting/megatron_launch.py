@@ -51,6 +51,8 @@ def megatron_options(knobs: Mapping[str, Value], own: Calibrated, domain_npus: i
     if knobs["cp"] != 1 and knobs["context_exchange"] != "ring":
         found.append(f"--cp-comm-type {EXCHANGES[str(knobs['context_exchange'])]}")
     found += _recompute(str(knobs["recompute"]), int(knobs["recompute_layers"]))
+    if knobs["recompute_layers"] and own.model.mtp_layers:  # the block method leaves them out
+        found += [f"{NO_OPTION} recompute_layers={knobs['recompute_layers']} of multi-token prediction"]
     found += _precision(own, distributed=knobs["zero_stage"] == 1, beside=knobs["gradient_overlap"] == "window")
     known = {"pipeline_schedule": ("one_f_one_b",), "zero_stage": (0, 1), "shard_replicas": (1,)}
     return notes_last(found + missing(knobs, known))
@@ -97,9 +99,10 @@ def _experts(knobs: Mapping[str, Value], own: Calibrated, domain_npus: int) -> l
     """Return how experts are held, fed and overlapped.
 
     DeepEP (domains of up to eight GPUs) and HybridEP send a token once to a rank, which a plain all-to-all does not.
-    Dispatch beside another micro-batch's compute has a flag of its own, and not with full recompute.
+    Dispatch beside another micro-batch's compute has a flag of its own, not with full recompute or several layers of
+    multi-token prediction.
     """
-    many, ep = knobs["interleave"] != 1, int(knobs["ep"])
+    many, ep = knobs["interleave"] != 1 and own.model.dispatch_hides, int(knobs["ep"])
     found = ["--expert-tensor-parallel-size 1"] if knobs["tp"] != 1 else []  # the flag's default is tp
     plain = own.recipe.name == "fp16"  # grouped products are for bf16
     found += [f"{NO_OPTION} grouped products of experts in fp16" if plain else "--moe-grouped-gemm"]

@@ -103,9 +103,10 @@ def dispatch_exposed(setup: TrainingSetup, designs: TrainingDesigns, dispatch: P
     """Return what of the dispatch is seen: an interleaved schedule hides it behind another micro-batch's compute.
 
     A share stays exposed, and so does what is longer than the compute it hides behind. Layers that run again whole rule
-    it out (Megatron-Core asserts so).
+    it out, and so do several layers of multi-token prediction (Megatron-Core asserts so).
     """
-    overlap, many = setup.stack.overlap, (designs.interleave > 1) & (designs.recompute.layers == 0)
+    overlap = setup.stack.overlap
+    many = (designs.interleave > 1) & (designs.recompute.layers == 0) & setup.model.dispatch_hides
 
     def seen(traffic_s: FloatArray, compute_s: FloatArray) -> FloatArray:
         beyond = traffic_s - overlap.hidden_window * compute_s

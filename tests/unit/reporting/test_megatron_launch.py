@@ -61,6 +61,22 @@ def test_layers_of_multi_token_prediction_are_typed_where_the_model_has_them() -
     assert not any("mtp" in each for each in options("qwen3-235b-a22b/b200-256"))
 
 
+def test_several_layers_ahead_rule_out_dispatch_beside_compute() -> None:
+    problem = Problem.load("deepseek-v3/h100-1024").without("fits").fix(**DEEPSEEK, recompute="none")
+    for ahead, typed in ((0, True), (1, True), (2, False)):
+        found = problem.set(mtp_layers=ahead)
+        assert (OVERLAP in launch_options(found.instance, found.baseline())) == typed
+
+
+def test_blocks_of_recompute_leave_the_layer_ahead_out_and_say_so() -> None:
+    point = {**DEEPSEEK, "recompute": "full"}
+    note = f"{NO_OPTION} recompute_layers=1 of multi-token prediction"
+    assert freed("deepseek-v3/h100-1024", **point, recompute_layers=1)[-1] == note
+    whole = freed("deepseek-v3/h100-1024", **point, recompute_layers=0)
+    assert "--recompute-num-layers 1" in whole  # the only number that multi-token prediction takes
+    assert not any(NO_OPTION in each for each in whole)
+
+
 def test_gradients_that_are_held_in_16_bits_are_asked_for() -> None:
     assert "--grad-reduce-in-bf16" in options("llama3-70b/h100-64")
     assert "--grad-reduce-in-bf16" in options("mixtral-8x22b/h100-128")

@@ -138,6 +138,14 @@ def test_dispatch_is_not_hidden_where_layers_run_again_whole(layers: float) -> N
     assert dispatch_exposed(JOB, many, traffic, compute).both_s == 20
 
 
+@pytest.mark.parametrize(("ahead", "seen_s"), [(0, 2.0), (1, 2.0), (2, 10.0)])
+def test_dispatch_is_not_hidden_beside_several_layers_of_multi_token_prediction(ahead: int, seen_s: float) -> None:
+    traffic, compute = Pass(np.full(1, 10.0), np.full(1, 10.0)), Pass(np.full(1, 100.0), np.full(1, 100.0))
+    job = replace(JOB, model=replace(JOB.model, mtp_layers=ahead))
+    found = dispatch_exposed(job, TrainingDesigns.of(pp=2, interleave=2), traffic, compute)
+    assert found.forward_s == pytest.approx(seen_s)
+
+
 def test_passes_add() -> None:
     one = Pass(np.ones(1), 2 * np.ones(1))
     assert (one + one).both_s == 6
