@@ -59,8 +59,8 @@ def calibrated_of(
     `changed` are the names that `--set` gives.
 
     Raises:
-        SpecError: a device without constants or matrix units of the precision, a number the stack decides, an image
-            model, or experts without a stack.
+        SpecError: a device without constants, matrix units of the precision or block scales, a number that the stack
+            decides, an image model, or experts without a stack.
     """
     if "stack" not in data:
         _require_analytical(spec, workload, data)
@@ -73,6 +73,9 @@ def calibrated_of(
     refuse_decided(spec, f"stack {stack.name!r}", DECIDED_BY_STACK, changed)
     device = device_of(spec)
     device.peak(recipe.precision)
+    if recipe.block_scaled and device.before_blackwell:
+        hint = "--set precision=fp8, or take a Blackwell GPU"
+        raise SpecError(f"{device.name!r} has no block-scaled products: {recipe.name}", where=spec.where, hint=hint)
     model = language_model(workload)
     with_dropout = model.dropout and stack.attention.kind == "unfused"  # flash kernels came with dropout off
     return Calibrated(

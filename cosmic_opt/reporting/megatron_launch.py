@@ -10,7 +10,7 @@ import numpy as np
 from cosmic_opt.catalog.calibrated import Calibrated
 from cosmic_opt.psa.domain import Value
 from cosmic_opt.reporting.launch_entries import NO_OPTION, missing, notes_last
-from cosmic_opt.system.hardware import Device
+from cosmic_opt.system.hardware import BLACKWELL, Device
 from cosmic_opt.workloads.language_model import LanguageModel
 from cosmic_opt.workloads.stage_load import stage_layers
 from cosmic_opt.workloads.training_designs import TrainingDesigns
@@ -26,8 +26,6 @@ FP8_RECIPES = {"fp8": "delayed", "fp8-cs": "tensorwise", "mxfp8": "mxfp8"}
 DEEPEP_NPUS = 8
 """GPUs of a scale-up domain that DeepEP's kernels know."""
 OVERLAPPED_EXPERTS = "--overlap-moe-expert-parallel-comm"
-BLACKWELL = 10.0
-"""Compute capability from which on kernels need no single queue to start in the order that overlap counts on."""
 EXCHANGES = {"ring": "p2p", "all_gather": "all_gather", "all_to_all": "a2a"}
 
 

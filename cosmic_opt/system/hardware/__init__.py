@@ -10,6 +10,7 @@ from cosmic_opt.system.hardware.attention import (
 )
 from cosmic_opt.system.hardware.collective import collective_s
 from cosmic_opt.system.hardware.device import (
+    BLACKWELL,
     AttentionConstants,
     CacheConstants,
     CollectiveLibrary,
@@ -27,6 +28,7 @@ from cosmic_opt.system.hardware.elementwise import bytes_s
 from cosmic_opt.system.hardware.gemm import gemm_s, grouped_gemm_s
 
 __all__ = [
+    "BLACKWELL",
     "AttentionConstants",
     "CacheConstants",
     "CollectiveLibrary",

@@ -206,6 +206,10 @@ class Origin:
     steps: int
 
 
+BLACKWELL = 10.0
+"""Compute capability of NVIDIA's first generation with block-scaled products."""
+
+
 @dataclass(frozen=True, slots=True)
 class Device:
     """An accelerator: data sheet numbers, fitted constants, and what of them is not its own.
@@ -239,6 +243,11 @@ class Device:
     def board(self) -> str:
         """The name under which it was measured: a calibrated device is the board that it was calibrated from."""
         return self.name if self.origin is None else self.origin.device
+
+    @property
+    def before_blackwell(self) -> bool:
+        """Whether it is known to be an NVIDIA GPU of an earlier generation."""
+        return 0 < self.compute_capability < BLACKWELL
 
     @property
     def gpus_per_domain(self) -> int:

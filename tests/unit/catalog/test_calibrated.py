@@ -42,6 +42,7 @@ def test_peak_and_memory_bandwidth_are_the_instance_s_own() -> None:
         ({"stack": "megatron-te-205"}, "unknown stack", "megatron-te-2025"),
         ({"precision": "fp9"}, "unknown precision", "fp8"),
         ({"precision": "nvfp4"}, "no matrix peak in 'fp4'", "fp8"),
+        ({"precision": "MXFP8"}, "'h100-sxm' has no block-scaled products: mxfp8", "precision=fp8"),
         ({"overlap_gradients": "1"}, "decided by the stack", "leave it out"),
         ({"latency[0]": "1 us"}, "decided by the stack", "leave it out"),
         ({"layers": "0"}, "out of range", "allowed"),

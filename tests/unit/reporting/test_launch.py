@@ -227,8 +227,11 @@ def test_torchtitan_rotates_keys_in_two_of_three_ways(exchange: str, entry: str)
 
 @pytest.mark.parametrize(("precision", "typed"), [("bf16", False), ("fp8-rowwise", True), ("mxfp8", True)])
 def test_torchtitan_s_precision_is_typed(precision: str, typed: bool) -> None:
-    problem = Problem.load(FSDP).without("fits").set(precision=precision)
-    found = launch_options(problem.instance, problem.baseline())
+    problem = Problem.load(FSDP).without("fits")
+    own = problem.instance.calibrated
+    assert isinstance(own, Calibrated)
+    instance = replace(problem.instance, calibrated=replace(own, recipe=load_recipe(precision)))
+    found = launch_options(instance, problem.baseline())
     assert any(each.startswith("--model.converters") for each in found) == typed
     assert not any(NO_OPTION in each for each in found)
 

@@ -226,7 +226,8 @@ def sampled(name: str, precision: str, **data: int) -> list[Line]:
     shipped = Problem.load(name)
     own = shipped.instance.calibrated
     assert isinstance(own, Calibrated)
-    if load_recipe(precision).precision not in own.device.peak_flop_per_s:
+    recipe = load_recipe(precision)
+    if recipe.precision not in own.device.peak_flop_per_s or (recipe.block_scaled and own.device.before_blackwell):
         return []
     problem = shipped.set(precision=precision, **data).without("fits").free(*OPTIONAL)
     designs = problem.sample(40, seed=7)
