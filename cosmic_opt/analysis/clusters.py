@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 
-from cosmic_opt.analysis.enforced import ties_to_cluster
+from cosmic_opt.analysis.cluster_ties import reads_npus
 from cosmic_opt.catalog.bind import BoundInstance, bind
 from cosmic_opt.catalog.data import SYSTEM
 from cosmic_opt.catalog.edits import Edits
@@ -49,7 +49,7 @@ def nearest_clusters(
     rules = instance.parameter_set.constraints
     if instance.calibrated is None or any(rule.simulated for rule in rules):
         return None
-    if not all(any(map(ties_to_cluster, conflict)) for conflict in conflicts):
+    if not all(any(map(reads_npus, conflict)) for conflict in conflicts):
         return None
     npus = int(instance.data["npus"])
     least, most = max(1, npus - NUMBERS), min(int(SYSTEM["npus"].high), npus + NUMBERS)

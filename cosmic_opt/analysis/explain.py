@@ -7,16 +7,16 @@ from dataclasses import dataclass, field, fields, replace
 from fractions import Fraction
 from typing import TYPE_CHECKING
 
-import numpy as np
-
 from cosmic_opt.analysis.change import Drop, Relaxation, Renumber
+from cosmic_opt.analysis.cluster_ties import ties_of
 from cosmic_opt.analysis.clusters import Clusters, nearest_clusters
-from cosmic_opt.analysis.enforced import enforced, fixes_the_cluster
+from cosmic_opt.analysis.enforced import enforced
 from cosmic_opt.analysis.hidden_data import HiddenDatum, hidden_data, least_change, reads_through_quantities
 from cosmic_opt.analysis.nearest import Neighbour, nearest_designs
 from cosmic_opt.analysis.relaxation import cheapest_relaxations
-from cosmic_opt.analysis.relaxed_edits import implied_rules, relaxed_edits
+from cosmic_opt.analysis.relaxed_edits import implied_rules
 from cosmic_opt.analysis.relaxed_problem import Costs, Relaxable
+from cosmic_opt.analysis.repairs import Repair, checked, count_or_none
 from cosmic_opt.analysis.rule_numbers import adjustable_data, settled_numbers
 from cosmic_opt.analysis.violations import Violation, violations
 from cosmic_opt.catalog.bind import BoundInstance, bind
@@ -24,12 +24,11 @@ from cosmic_opt.catalog.data import SYSTEM
 from cosmic_opt.catalog.edits import Edits
 from cosmic_opt.catalog.instance_file import InstanceSpec
 from cosmic_opt.catalog.served import Serving
-from cosmic_opt.errors import EngineDisagreement, LimitError, SpecError
+from cosmic_opt.errors import LimitError, SpecError
 from cosmic_opt.feasibility.conflict import minimal_conflicts
 from cosmic_opt.feasibility.feasible_set import feasible_set
 from cosmic_opt.ir.lower import lower
 from cosmic_opt.psa.domain import Value
-from cosmic_opt.psa.evaluate import feasible
 from cosmic_opt.psa.model_file import ModelSpec
 from cosmic_opt.psa.parameter_set import Constraint, ParameterSet
 from cosmic_opt.psa.remembered import remembering
@@ -43,18 +42,6 @@ if TYPE_CHECKING:
 READ_BY_RULES_ONLY = ("memory_capacity", "peak", "memory_bandwidth", "host_capacity")
 """Data that no structural quantity reads, but for those of `GROWING`: a change moves the rules that name them."""
 TIME_LIMIT_S = 60.0
-
-
-@dataclass(frozen=True)
-class Repair:
-    """A relaxation, the edits of the relaxed problem, and how many designs it then has.
-
-    None: its rules are too entangled to count, or a simulator must check some of them.
-    """
-
-    relaxation: Relaxation
-    edits: Edits
-    feasible_designs: int | None
 
 
 @dataclass(frozen=True)
@@ -169,14 +156,6 @@ def why_not(instance: BoundInstance, values: Mapping[str, Value], limit: int = 5
     return WhyNot(parameter_set, values, tuple(broken), (), idle)
 
 
-def count_or_none(parameter_set: ParameterSet) -> int | None:
-    """Return how many designs the structural rules allow; None when they are too entangled to count."""
-    try:
-        return feasible_set(lower(parameter_set)).size
-    except LimitError:
-        return None
-
-
 def relaxable_of(spec: InstanceSpec, edits: Edits, instance: BoundInstance) -> Relaxable:
     """Return what may be changed in a problem: its rules, numbers of them, and the domains of what it fixes.
 
@@ -196,8 +175,15 @@ def relaxable_of(spec: InstanceSpec, edits: Edits, instance: BoundInstance) -> R
         replace(wide, constraints=(*wide.constraints, *enforced(instance, wide))),
         data,
         implied_rules(spec, edits, own.constraints),
-        frozenset(rule.name for rule in (*asked, *filter(fixes_the_cluster, own.constraints))),
+        frozenset(rule.name for rule in asked),
+        _ties(instance, wide) or _ties(instance, own),
     )
+
+
+def _ties(instance: BoundInstance, parameter_set: ParameterSet) -> dict[str, tuple[int, ...]]:
+    """Return the rules that tie designs to the NPUs there are, with the conjuncts of each that do."""
+    found = {rule.name: ties_of(rule, instance, parameter_set) for rule in parameter_set.constraints}
+    return {name: conjuncts for name, conjuncts in found.items() if conjuncts}
 
 
 def _cheapest(spec: InstanceSpec, edits: Edits, instance: BoundInstance, costs: Costs, limit: int) -> list[Relaxation]:
@@ -291,17 +277,3 @@ def _that_run(
             left_out = True
         else:
             yield repair
-
-
-def checked(spec: InstanceSpec, edits: Edits, own: ParameterSet, relaxation: Relaxation) -> Repair:
-    """Return the relaxation as edits, once the problem they make is seen to have its design.
-
-    Raises:
-        EngineDisagreement: it has not.
-    """
-    after = relaxed_edits(spec, edits, own, relaxation)
-    relaxed = bind(spec, after).parameter_set
-    size = count_or_none(relaxed)
-    if size == 0 or not np.all(feasible(relaxed.design(relaxation.design))):
-        raise EngineDisagreement(f"a relaxation leaves no design: {after}")
-    return Repair(relaxation, after, None if any(rule.simulated for rule in relaxed.constraints) else size)

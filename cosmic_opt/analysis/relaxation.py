@@ -130,8 +130,8 @@ class _Search:
 
         There are none where what is enforced alone leaves no design.
         """
-        dropped = list(self.relaxable.rules)
-        for rule in self.relaxable.rules:
+        dropped = list(self.relaxable.droppable)
+        for rule in self.relaxable.droppable:
             rest = tuple(other for other in dropped if other is not rule)
             if _drops_alone(self._node(rest), Fraction(0)) is not None:
                 dropped = list(rest)
@@ -142,7 +142,7 @@ class _Search:
     def _opens(self, level: int, least: Fraction | None) -> bool:
         """Tell whether it is the turn of the sets of `level` dropped rules; `least` is the best bound of the others."""
         cost = level * self.costs.drop
-        if level > len(self.relaxable.rules) or (least is not None and least < cost):
+        if level > len(self.relaxable.droppable) or (least is not None and least < cost):
             return False
         return not self.found or cost <= self._most()
 
@@ -156,7 +156,7 @@ class _Search:
         return not node.dropped and all(any(isinstance(c, Drop) for c in found.changes) for found in self.found)
 
     def _nodes(self, dropped: int) -> Iterator[_Node]:
-        for rules in combinations(reversed(self.relaxable.rules), dropped):
+        for rules in combinations(reversed(self.relaxable.droppable), dropped):
             node = self._node(rules)
             if not self._known(node.drops):
                 yield node

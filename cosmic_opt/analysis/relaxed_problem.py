@@ -38,7 +38,8 @@ class Relaxable:
 
     `wide` is `own`, the problem itself, over the model's whole domains: same columns, same rules in the same order.
     `data` are numbers that may change, with unit and range [low, high]. A rule of `implied` goes by itself once all
-    the rules that it is mapped to are dropped. Rules called `enforced` stand whatever is changed.
+    the rules that it is mapped to are dropped. Rules called `enforced` stand whatever is changed, and so do those
+    conjuncts of a rule that `ties` counts, from 0: the rule is not dropped, and only other numbers of it change.
     """
 
     own: ParameterSet
@@ -46,11 +47,17 @@ class Relaxable:
     data: Mapping[str, tuple[Unit, int, int]] = field(default_factory=dict)
     implied: Mapping[str, frozenset[str]] = field(default_factory=dict)
     enforced: frozenset[str] = frozenset()
+    ties: Mapping[str, tuple[int, ...]] = field(default_factory=dict)
 
     @property
     def rules(self) -> tuple[Constraint, ...]:
         """The rules that can be relaxed: those a solver can read."""
         return tuple(r for r in self.wide.constraints if not r.simulated and r.name not in self.enforced)
+
+    @property
+    def droppable(self) -> tuple[Constraint, ...]:
+        """The rules that can be left out."""
+        return tuple(rule for rule in self.rules if rule.name not in self.ties)
 
     def without(self, dropped: Collection[str]) -> Relaxable:
         """Return the problem without the named rules, those they imply and those on simulated quantities."""
@@ -136,7 +143,22 @@ def atoms_of(relaxable: Relaxable) -> dict[str, tuple[Atom, ...]]:
     """Return the relations of each rule that can be relaxed, with the numbers in them that may change."""
     units = {name: unit for name, (unit, _, _) in relaxable.data.items()}
     settled = settled_numbers(relaxable.wide)
-    return {rule.name: changeable_atoms(rule, settled, units) for rule in relaxable.rules}
+    found = {rule.name: changeable_atoms(rule, settled, units) for rule in relaxable.rules}
+    for rule in relaxable.rules:
+        found[rule.name] = tuple(_kept(found[rule.name], rule.term, relaxable.ties.get(rule.name, ())))
+    return found
+
+
+def _kept(atoms: Sequence[Atom], term: Term, ties: Collection[int]) -> Iterable[Atom]:
+    """Yield the relations of a bound rule; those of `ties` with no number that may change."""
+    parts = term.operands if isinstance(term, Apply) and term.operator == "and" else (term,)
+    for at, atom in enumerate(atoms):
+        if at not in ties:
+            yield atom
+            continue
+        relation = parts[at]
+        assert isinstance(relation, Apply), relation
+        yield Atom(relation.operator, (relation.operands[0], relation.operands[1]))
 
 
 def slacks_of(

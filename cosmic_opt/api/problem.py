@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 import cosmic_opt.interop  # noqa: F401 - enters the readers of workloads
-from cosmic_opt.analysis.enforced import ties_to_cluster
+from cosmic_opt.analysis.cluster_ties import reads_npus
 from cosmic_opt.api.arguments import of_kind, whole
 from cosmic_opt.api.feasibility import Feasibility
 from cosmic_opt.catalog.bind import BoundInstance
@@ -87,7 +87,7 @@ class Problem(Feasibility):
         broken = self.violations(design)
         if broken:
             shown = "; ".join(f"{rule.name} ({rule.text})" for rule in broken)
-            loose = [rule.name for rule in broken if not ties_to_cluster(rule)]
+            loose = [rule.name for rule in broken if not reads_npus(rule)]
             drop = f"drop a rule with --without {loose[0]}, or " if loose else ""
             hint = f"change the design, {drop}explain --design FILE finds the nearest that runs"
             raise InfeasibleError(f"the design breaks {shown}", where=broken[0].where, hint=hint)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 
-from cosmic_opt.analysis.enforced import ties_to_cluster
+from cosmic_opt.analysis.cluster_ties import reads_npus
 from cosmic_opt.feasibility.count import Component, CountResult
 from cosmic_opt.feasibility.feasible_set import DiagramShape
 from cosmic_opt.psa.parameter_set import Constraint, ParameterSet
@@ -98,7 +98,7 @@ def why_empty(conflict: Sequence[Constraint]) -> str:
         return "  no rule excludes it: a domain is empty, or the designs break rules on the step (explain says which)"
     together = "this rule excludes every design:" if len(conflict) == 1 else "these rules exclude each other:"
     required = [rule for rule in conflict if rule.where.file == "--require"]
-    loose = [rule.name for rule in conflict if rule not in required and not ties_to_cluster(rule)]
+    loose = [rule.name for rule in conflict if rule not in required and not reads_npus(rule)]
     ways = ["explain finds the cheapest changes", "free a parameter"]
     if required:
         ways.insert(1, "leave out a --require")

@@ -9,10 +9,10 @@ from itertools import chain, groupby
 
 from cosmic_opt.analysis.change import Allow, Change, Drop, Relaxation, Renumber
 from cosmic_opt.analysis.clusters import Clusters
-from cosmic_opt.analysis.enforced import ties_to_cluster
-from cosmic_opt.analysis.explain import Explanation, Repair, WhyNot
+from cosmic_opt.analysis.explain import Explanation, WhyNot
 from cosmic_opt.analysis.nearest import Neighbour
 from cosmic_opt.analysis.relaxed_edits import rule_after, value_spelled
+from cosmic_opt.analysis.repairs import Repair
 from cosmic_opt.analysis.violations import Side, Violation
 from cosmic_opt.catalog.edits import Edits
 from cosmic_opt.psa.domain import Value
@@ -62,13 +62,18 @@ def explanation_keys(explanation: Explanation, why_not: WhyNot | None) -> dict[s
 
 def _repair_keys(explanation: Explanation, repair: Repair) -> dict[str, object]:
     return {
-        "change": change_text(explanation.instance.parameter_set, repair.relaxation),
+        "change": _repair_text(explanation, repair),
         "cost": float(repair.relaxation.cost),
         "cost_exact": str(repair.relaxation.cost),
         "proved": repair.relaxation.proved,
         "edits": edit_arguments(repair.edits),
         "feasible_designs": repair.feasible_designs,
     }
+
+
+def _repair_text(explanation: Explanation, repair: Repair) -> str:
+    other = ": then designs are of another number of NPUs" if repair.leaves_cluster else ""
+    return change_text(explanation.instance.parameter_set, repair.relaxation) + other
 
 
 def _clusters_keys(clusters: Clusters) -> dict[str, object]:
@@ -143,8 +148,7 @@ def _renumbered(rule: Constraint, changes: Sequence[Change]) -> str:
 def _change_text(parameter_set: ParameterSet, change: Change) -> str:
     match change:
         case Drop(rule):
-            other = ": then designs are of another number of NPUs" if ties_to_cluster(rule) else ""
-            return f"drop {rule.name} ({clip(rule.text)}){other}"
+            return f"drop {rule.name} ({clip(rule.text)})"
         case Renumber(number, new):
             return f"{number.datum} from {show(number.value, number.unit)} to {show(new, number.unit)}"
         case Allow(column, value):
@@ -229,7 +233,7 @@ def _repairs_text(explanation: Explanation) -> str:
         left = "" if size is None else f", then {count_text(size)} design{'s'[: size != 1]}"
         proof = "" if relaxation.proved else ", not proved cheapest"
         lines.append(f"  cost {_cost(relaxation.cost)}{left}{proof}")
-        lines.append(f"    {change_text(explanation.instance.parameter_set, relaxation)}")
+        lines.append(f"    {_repair_text(explanation, repair)}")
         options = shlex.join(edit_arguments(repair.edits))
         lines.append(f"    {options or 'the problem as its file declares it'}")
     if explanation.best is None and not explanation.achievable and explanation.repairs[0].relaxation.proved:
