@@ -2,21 +2,22 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, field, fields, replace
 from fractions import Fraction
 from typing import TYPE_CHECKING
 
+from cosmic_opt.analysis.blocked import Left
 from cosmic_opt.analysis.change import Drop, Relaxation, Renumber
 from cosmic_opt.analysis.cluster_ties import ties_of
 from cosmic_opt.analysis.clusters import Clusters, nearest_clusters
 from cosmic_opt.analysis.enforced import enforced
 from cosmic_opt.analysis.hidden_data import HiddenDatum, hidden_data, least_change, reads_through_quantities
 from cosmic_opt.analysis.nearest import Neighbour, nearest_designs
-from cosmic_opt.analysis.relaxation import cheapest_relaxations
+from cosmic_opt.analysis.relaxation import Relaxations, cheapest_relaxations
 from cosmic_opt.analysis.relaxed_edits import implied_rules
 from cosmic_opt.analysis.relaxed_problem import Costs, Relaxable
-from cosmic_opt.analysis.repairs import Repair, checked, count_or_none
+from cosmic_opt.analysis.repairs import Repair, Repairs, checked, count_or_none
 from cosmic_opt.analysis.rule_numbers import adjustable_data, settled_numbers
 from cosmic_opt.analysis.violations import Violation, violations
 from cosmic_opt.catalog.bind import BoundInstance, bind
@@ -45,6 +46,18 @@ TIME_LIMIT_S = 60.0
 
 
 @dataclass(frozen=True)
+class Searched:
+    """How far repairs were searched.
+
+    `left_out` counts changes that leave designs of which none was seen to run; `complete` says that there were enough
+    repairs, or no more, before a limit ended the search.
+    """
+
+    left_out: int
+    complete: bool
+
+
+@dataclass(frozen=True)
 class Explanation:
     """Why a problem has no design, and the ways out.
 
@@ -65,6 +78,8 @@ class Explanation:
     """Where rules leave designs: those of them that have no step; None where each that was looked at has one."""
     clusters: Clusters | None = None
     """Other numbers of NPUs that have a design; None where they were not looked at."""
+    searched: Searched | None = None
+    """How far repairs were searched; None where structural rules exclude nothing."""
 
 
 @dataclass(frozen=True)
@@ -100,10 +115,12 @@ def explain(
     instance = replace(bound, parameter_set=parameter_set)
     conflicts = tuple(minimal_conflicts(parameter_set, limit))
     if conflicts:
-        found = _cheapest(spec, edits, instance, costs, limit)
-        repairs = tuple(_that_run(spec, edits, parameter_set, found, seed))
+        looks = Repairs(spec, edits, instance, seed)
+        found = _cheapest(looks, costs, limit)
+        repairs = tuple(looks.of(relaxation)[0] for relaxation in found.found)
         clusters = nearest_clusters(spec, edits, instance, conflicts, seed)
-        return Explanation(instance, False, 0, conflicts, repairs, clusters=clusters)
+        searched = Searched(found.left_out, found.complete)
+        return Explanation(instance, False, 0, conflicts, repairs, clusters=clusters, searched=searched)
     size = count_or_none(parameter_set)
     if not any(rule.simulated for rule in parameter_set.constraints):
         from cosmic_opt.search.runnable import cannot_run  # numba takes a second to load
@@ -186,14 +203,14 @@ def _ties(instance: BoundInstance, parameter_set: ParameterSet) -> dict[str, tup
     return {name: conjuncts for name, conjuncts in found.items() if conjuncts}
 
 
-def _cheapest(spec: InstanceSpec, edits: Edits, instance: BoundInstance, costs: Costs, limit: int) -> list[Relaxation]:
+def _cheapest(looks: Repairs, costs: Costs, limit: int) -> Relaxations:
     """Return the cheapest relaxations, with those that change nothing but a number that rules read hidden.
 
     Such a number together with other changes is not searched. Where that might cost less, nothing is proved.
     """
-    own = instance.parameter_set
-    relaxable = relaxable_of(spec, edits, instance)
-    found = cheapest_relaxations(relaxable, costs, limit, time_limit_s=TIME_LIMIT_S)
+    spec, edits, own = looks.spec, looks.edits, looks.instance.parameter_set
+    relaxable = relaxable_of(spec, edits, looks.instance)
+    found = cheapest_relaxations(relaxable, costs, limit, time_limit_s=TIME_LIMIT_S, looks=looks)
     names = [n for n in READ_BY_RULES_ONLY if n not in relaxable.data and not _sizes_a_domain(spec.model, n)]
     hidden = hidden_data(own, names)
     if not hidden:
@@ -206,14 +223,16 @@ def _cheapest(spec: InstanceSpec, edits: Edits, instance: BoundInstance, costs: 
             change = least_change(spec, edits, datum, limits)
         except LimitError:
             continue
-        alone += [] if change is None else [replace(change, proved=all(each.proved for each in found))]
+        if change is not None and looks.after(change) is Left.RUNS:
+            alone.append(replace(change, proved=all(each.proved for each in found.found)))
         if len(hidden) == 1:
             least_mixed = _least_mixed(spec, edits, datum, change, costs, limits)
     after = alone[0].cost if alone and len(hidden) == 1 else None
-    ways = sorted([*found, *alone], key=lambda way: (way.cost, len(way.changes)))
+    ways = sorted([*found.found, *alone], key=lambda way: (way.cost, len(way.changes)))
     ways = [replace(way, proved=way.proved and _settled(way.cost, least_mixed, after)) for way in ways]
     dropless = next((way for way in ways if not any(isinstance(change, Drop) for change in way.changes)), None)
-    return [way for way in ways if way is dropless or way.cost <= max(ways[0].cost, costs.drop)][:limit]
+    listed = [way for way in ways if way is dropless or way.cost <= max(ways[0].cost, costs.drop)]
+    return replace(found, found=tuple(listed[:limit]))
 
 
 def _settled(cost: Fraction, least_mixed: Fraction | None, alone: Fraction | None) -> bool:
@@ -238,7 +257,7 @@ def _least_mixed(
         value = change.new - (1 if change.new > datum.value else -1)
     nearly = datum.at(edits, value)
     relaxable = relaxable_of(spec, nearly, bind(spec, nearly))
-    found = cheapest_relaxations(relaxable, costs, 1, time_limit_s=limits.remaining_s())
+    found = cheapest_relaxations(relaxable, costs, 1, time_limit_s=limits.remaining_s()).found
     return found[0].cost if found and found[0].proved else None
 
 
@@ -255,25 +274,3 @@ def _widest(spec: InstanceSpec, edits: Edits, own: ParameterSet) -> ParameterSet
         return remembering(bind(spec, replace(edits, fix=(), free=tuple(sorted(present)))).parameter_set)
     except (SpecError, LimitError):
         return own
-
-
-def _that_run(
-    spec: InstanceSpec, edits: Edits, own: ParameterSet, found: list[Relaxation], seed: int
-) -> Iterator[Repair]:
-    """Yield the relaxations, checked, that leave designs which run; after one that does not, none is proved.
-
-    For what contains the changes of one that leaves none was not looked at, and may cost less than the next.
-    """
-    from cosmic_opt.search.runnable import cannot_run  # numba takes a second to load
-
-    left_out = False
-    for relaxation in found:
-        repair = checked(spec, edits, own, replace(relaxation, proved=relaxation.proved and not left_out))
-        instance = bind(spec, repair.edits)
-        idle = None
-        if repair.feasible_designs is not None:
-            idle = cannot_run(instance, feasible_set(lower(instance.parameter_set)), seed=seed)
-        if idle is not None and idle.every:
-            left_out = True
-        else:
-            yield repair

@@ -16,7 +16,8 @@ from math import lcm
 import numpy as np
 from numpy.typing import NDArray
 
-from cosmic_opt.analysis.change import Allow, Relaxation, Renumber, change_key
+from cosmic_opt.analysis.blocked import Block
+from cosmic_opt.analysis.change import Allow, Change, Relaxation, Renumber, change_key
 from cosmic_opt.analysis.relaxed_problem import Costs, Relaxable, Slack, atoms_of, slacks_of
 from cosmic_opt.analysis.rule_numbers import Atom, NumberSide, RuleNumber
 from cosmic_opt.errors import LimitError
@@ -74,10 +75,12 @@ class RelaxedTable:
         allowed = dict(_values_added(relaxable, designs))
         return cls(designs, moved, allowed, costs, _ranked(moved, allowed.values(), costs, len(designs)))
 
-    def cheapest(self, without: Iterable[Collection[str]]) -> Relaxation | None:
+    def cheapest(
+        self, without: Iterable[Collection[str]], blocks: Iterable[Block] = (), dropped: Collection[str] = ()
+    ) -> Relaxation | None:
         """Return the least changes that contain none of the given sets (keys of changes).
 
-        None where no design is left.
+        With those `dropped`, they are not such that a block tells that nothing runs. None where no design is left.
         """
         flags = {change_key(Renumber(number, 0)): by != 0 for number, by in self.moved.items()}
         columns = {column.name: column for column in self.designs.parameter_set.columns}
@@ -86,6 +89,11 @@ class RelaxedTable:
         for keys in without:
             if flags.keys() >= set(keys):
                 left &= ~np.all([flags[key] for key in keys], axis=0) if keys else False
+        for block in blocks:
+            if block.covered >= set(dropped):
+                left &= ~self._changes_only(block.covered, ())
+            if block.relaxation.changed >= set(dropped):
+                left &= ~self._changes_only((), block.relaxation.changes)
         rows = self.rank[left[self.rank]]
         if not len(rows):
             return None
@@ -96,6 +104,22 @@ class RelaxedTable:
         cost = self.costs.value * len(values)
         cost += sum(Fraction(abs(each.new - each.number.value), abs(each.number.value)) for each in numbers)
         return Relaxation((*numbers, *values), cost, design)
+
+    def _changes_only(self, keys: Collection[str], changes: Collection[Change]) -> NDArray[np.bool_]:
+        """Return which rows change nothing but what is called `keys`, or what `changes` do, as far as they do."""
+        inside = np.ones(len(self.designs), dtype=bool)
+        numbers = {c.number: c.new - c.number.value for c in changes if isinstance(c, Renumber)}
+        values = {c.column.name: c.value for c in changes if isinstance(c, Allow)}
+        for number, by in self.moved.items():
+            if change_key(Renumber(number, 0)) not in keys:
+                least, most = sorted((0, numbers.get(number, 0)))
+                inside &= np.asarray((by >= least) & (by <= most), dtype=bool)
+        for at, column in enumerate(self.designs.parameter_set.columns):
+            added = self.allowed.get(column.name)
+            if added is not None and change_key(Allow(column, column.values[0])) not in keys:
+                same = np.array([value == values.get(column.name) for value in column.values])
+                inside &= ~added | same[self.designs.codes[:, at]]
+        return inside
 
 
 def _numbers(atom: Atom) -> list[RuleNumber]:

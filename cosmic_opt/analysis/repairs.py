@@ -2,17 +2,21 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Collection
+from dataclasses import dataclass, field, replace
+from fractions import Fraction
 
 import numpy as np
 
+from cosmic_opt.analysis.blocked import Left
 from cosmic_opt.analysis.change import Drop, Relaxation
+from cosmic_opt.analysis.enforced import enforced
 from cosmic_opt.analysis.relaxed_edits import relaxed_edits
 from cosmic_opt.catalog.bind import BoundInstance, bind
 from cosmic_opt.catalog.edits import Edits
 from cosmic_opt.catalog.instance_file import InstanceSpec
 from cosmic_opt.catalog.served import Serving
-from cosmic_opt.errors import EngineDisagreement, LimitError
+from cosmic_opt.errors import EngineDisagreement, LimitError, SpecError
 from cosmic_opt.feasibility.feasible_set import FeasibleSet, feasible_set
 from cosmic_opt.ir.lower import lower
 from cosmic_opt.psa.evaluate import feasible
@@ -75,3 +79,62 @@ def _leave_cluster(instance: BoundInstance, designs: FeasibleSet) -> bool:
     codes = designs.sample(min(DRAWN, designs.size), np.random.default_rng(0))
     used, npus = npus_used(instance.parameter_set.batch(codes)), int(instance.data["npus"])
     return bool(np.all(used > npus if isinstance(instance.calibrated, Serving) else used != npus))
+
+
+@dataclass
+class Repairs:
+    """Relaxations of one problem as repairs, and whether something runs after each: few designs are all looked at."""
+
+    spec: InstanceSpec
+    edits: Edits
+    instance: BoundInstance
+    seed: int
+    made: dict[Edits, tuple[Repair, Left]] = field(default_factory=dict)
+
+    @property
+    def data_read(self) -> frozenset[str]:
+        """Data that decide whether a design runs, beside the rules: the memory that one sequence must fit in."""
+        return frozenset({"memory_capacity"} if isinstance(self.instance.calibrated, Serving) else ())
+
+    def of(self, relaxation: Relaxation) -> tuple[Repair, Left]:
+        """Return the relaxation, checked, and what it leaves."""
+        own = self.instance.parameter_set
+        after = relaxed_edits(self.spec, self.edits, own, relaxation)
+        if after not in self.made:
+            self.made[after] = checked(self.spec, self.edits, own, relaxation), self._left(bind(self.spec, after))
+        repair, left = self.made[after]
+        return replace(repair, relaxation=relaxation), left
+
+    def after(self, relaxation: Relaxation) -> Left:
+        """Return what a relaxation leaves."""
+        return self.of(relaxation)[1]
+
+    def without(self, rules: Collection[str], parameters: Collection[str]) -> Left:
+        """Return what is left without some rules and with every value of some parameters.
+
+        Not known where a rule that stays has no meaning for these, or the designs cannot be counted.
+        """
+        own = self.instance.parameter_set
+        drops = tuple(Drop(rule) for rule in own.constraints if rule.name in rules)
+        after = relaxed_edits(self.spec, self.edits, own, Relaxation(drops, Fraction(0), {}))
+        fix = tuple((name, text) for name, text in after.fix if name.partition("[")[0] not in parameters)
+        try:
+            instance = bind(self.spec, replace(after, fix=fix, free=(*after.free, *sorted(parameters))))
+            opened = instance.parameter_set
+            rules_kept = (*opened.constraints, *enforced(instance, opened))
+            return self._left(replace(instance, parameter_set=replace(opened, constraints=rules_kept)))
+        except (SpecError, LimitError):
+            return Left.RUNS
+
+    def _left(self, instance: BoundInstance) -> Left:
+        from cosmic_opt.search.runnable import cannot_run  # numba takes a second to load
+
+        designs = designs_or_none(instance.parameter_set)
+        if designs is None:
+            return Left.RUNS
+        if not designs.size:
+            return Left.NONE
+        idle = cannot_run(instance, designs, seed=self.seed)
+        if idle is None or not idle.every:
+            return Left.RUNS
+        return Left.NONE if idle.exact else Left.NONE_DRAWN

@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 import shlex
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from fractions import Fraction
 from itertools import chain, groupby
 
 from cosmic_opt.analysis.change import Allow, Change, Drop, Relaxation, Renumber
 from cosmic_opt.analysis.clusters import Clusters
-from cosmic_opt.analysis.explain import Explanation, WhyNot
+from cosmic_opt.analysis.explain import TIME_LIMIT_S, Explanation, Searched, WhyNot
 from cosmic_opt.analysis.nearest import Neighbour
+from cosmic_opt.analysis.relaxation import MOST_BLOCKS
 from cosmic_opt.analysis.relaxed_edits import rule_after, value_spelled
 from cosmic_opt.analysis.repairs import Repair
 from cosmic_opt.analysis.violations import Side, Violation
@@ -43,6 +44,8 @@ def explanation_keys(explanation: Explanation, why_not: WhyNot | None) -> dict[s
         "conflicts": conflicts,
         "relaxations": [_repair_keys(explanation, repair) for repair in explanation.repairs],
     }
+    if explanation.searched is not None:
+        keys["searched"] = {"left_out": explanation.searched.left_out, "complete": explanation.searched.complete}
     keys["cannot_run"] = cannot_run_keys(explanation.cannot_run)
     keys["clusters"] = None if explanation.clusters is None else _clusters_keys(explanation.clusters)
     if explanation.best is not None:
@@ -166,6 +169,8 @@ def explanation_text(title: str, explanation: Explanation, why_not: WhyNot | Non
         parts.append(_repairs_text(explanation))
     elif explanation.conflicts:
         parts.append("no change was found that leaves a design which can run")
+    if explanation.searched is not None and not (explanation.repairs and explanation.searched.complete):
+        parts += _searched_text(explanation.searched)
     if explanation.clusters is not None:
         parts.append(_clusters_text(explanation.clusters, int(explanation.instance.data["npus"])))
     if why_not is not None:
@@ -239,6 +244,16 @@ def _repairs_text(explanation: Explanation) -> str:
     if explanation.best is None and not explanation.achievable and explanation.repairs[0].relaxation.proved:
         lines.append("  proved: nothing costs less than the first")
     return "\n".join(lines)
+
+
+def _searched_text(searched: Searched) -> Iterator[str]:
+    """Yield what the search for repairs looked at, where there is more to say than what it found."""
+    if searched.left_out:
+        changes = "1 change that leaves" if searched.left_out == 1 else f"{exact(searched.left_out)} changes that leave"
+        yield f"looked at: {changes} designs, none of which was seen to run"
+    if not searched.complete:
+        limits = f"{TIME_LIMIT_S:.0f} s, or {MOST_BLOCKS} changes after which nothing runs"
+        yield f"the search for changes reached its limit ({limits}): there may be others"
 
 
 def _clusters_text(clusters: Clusters, npus: int) -> str:

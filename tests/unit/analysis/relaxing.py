@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import itertools
 import re
+from collections.abc import Collection
 from dataclasses import dataclass, replace
 from fractions import Fraction
 
 import numpy as np
 
+from cosmic_opt.analysis.blocked import Left
 from cosmic_opt.analysis.change import Allow, Drop, Relaxation, Renumber
 from cosmic_opt.analysis.relaxed_edits import rule_after
 from cosmic_opt.analysis.relaxed_problem import MOST_CHANGE, Costs, Relaxable
@@ -20,7 +22,7 @@ from cosmic_opt.psa.family import Family, numbered
 from cosmic_opt.psa.parameter_set import Column, Constraint, ParameterSet
 from cosmic_opt.psa.parse import parse_rule
 from cosmic_opt.psa.term import Apply, Term
-from tests.strategies import Source, whole_grid
+from tests.strategies import Source, brute_force, whole_grid
 
 ONE = re.compile(r"(?P<left>.+) (?P<op><=|>=|==|<|>) (?P<number>-?\d+)")
 CHAIN = re.compile(r"(?P<low>-?\d+) <= .+ < (?P<high>-?\d+)")
@@ -117,14 +119,44 @@ def _needed(rule: Constraint, left: Term, operator: str, old: int, at: int, poin
     return Way(frozenset({f"number {rule.name} {at}"}), Fraction(abs(new - old), abs(old)))
 
 
-def every_way(relaxable: Relaxable, costs: Costs) -> dict[Changed, Fraction]:
-    """Return the least cost of every set of changes that lets some design of the whole domains in."""
+@dataclass(frozen=True)
+class Running:
+    """Looks at the designs that changes leave: those of `codes` of the whole domains run."""
+
+    source: Source
+    relaxable: Relaxable
+    codes: frozenset[tuple[int, ...]]
+    data_read: frozenset[str] = frozenset()
+
+    def after(self, relaxation: Relaxation) -> Left:
+        return self._left(after(self.source, self.relaxable, relaxation))
+
+    def without(self, rules: Collection[str], parameters: Collection[str]) -> Left:
+        kept = {rule.name: rule.text for rule in self.relaxable.own.constraints if rule.name not in rules}
+        pairs = zip(self.relaxable.own.columns, self.relaxable.wide.columns, strict=True)
+        columns = tuple(wide if wide.parameter in parameters else own for own, wide in pairs)
+        return self._left(bound(self.source, columns, kept))
+
+    def _left(self, parameter_set: ParameterSet) -> Left:
+        wide = self.relaxable.wide
+        for values in parameter_set.batch(brute_force(parameter_set)).points():
+            if tuple(wide.design(values).codes[0].tolist()) in self.codes:
+                return Left.RUNS
+        return Left.NONE
+
+
+def every_way(
+    relaxable: Relaxable, costs: Costs, runs: frozenset[tuple[int, ...]] | None = None
+) -> dict[Changed, Fraction]:
+    """Return the least cost of every set of changes that lets in some design of the whole domains (of `runs`)."""
     wide, own = relaxable.wide, relaxable.own
     batch = wide.batch(whole_grid(wide))
     verdicts = [holds(rule, batch) for rule in wide.constraints]
     columns = batch.value_columns()
     ways: dict[Changed, Fraction] = {}
     for row, values in enumerate(batch.points()):
+        if runs is not None and tuple(batch.codes[row].tolist()) not in runs:
+            continue
         allowed = frozenset(f"allow {n}" for n, value in values.items() if value not in own.column(n).codes)
         base = Way(allowed, costs.value * len(allowed))
         point = {name: array[row : row + 1] for name, array in columns.items()}

@@ -7,9 +7,11 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from cosmic_opt.analysis import relaxation
 from cosmic_opt.analysis.change import Drop
 from cosmic_opt.analysis.enforced import enforced
 from cosmic_opt.api import Problem
+from cosmic_opt.catalog.store import data_root
 from cosmic_opt.errors import InfeasibleError
 from cosmic_opt.psa.evaluate import holds
 from tests.unit.cli.running import run
@@ -99,12 +101,61 @@ def test_a_served_model_without_room_is_not_repaired_by_dropping_that_it_fits() 
         loose.simulate(loose.sample(1))
 
 
-def test_a_repair_after_which_nothing_runs_for_another_reason_is_left_out(tmp_path: Path) -> None:
-    """Dropping the required rule leaves designs, all of them with an algorithm that a dimension of 6 has not."""
-    path = written(tmp_path)
-    asked = (path, "--fix", "pp=1", "--fix", "algorithm=halving_doubling", "--require", "dp == 5")
+def test_what_leaves_nothing_that_runs_is_left_out_and_what_is_needed_beside_it_is_found(tmp_path: Path) -> None:
+    """Another dp leaves designs, all with an algorithm that a dimension of 6 has not: pp = 12 or a ring helps, too."""
+    asked = (written(tmp_path), "--fix", "pp=1", "--fix", "algorithm=halving_doubling", "--require", "dp == 5")
     done = run("explain", *asked, "--json")
-    assert (done.keys["feasible"], done.keys["relaxations"]) == (False, [])
-    assert "no change was found that leaves a design which can run" in run("explain", *asked).out
-    ring = run("explain", path, "--fix", "pp=1", "--fix", "algorithm=ring", "--require", "dp == 5", "--json")
+    first, second, *others = done.keys["relaxations"]
+    assert {first["change"], second["change"]} == {
+        "'dp == 5' becomes 'dp == 4' and allow pp = 12 (now 1)",
+        "'dp == 5' becomes 'dp == 4' and allow algorithm[0] = ring (now halving_doubling)",
+    }
+    assert {each["cost_exact"] for each in (first, second)} == {"6/5"}
+    assert all(each["proved"] for each in (first, second, *others))
+    assert done.keys["searched"]["left_out"] >= 1
+    assert done.keys["searched"]["complete"]
+    ring = run("explain", asked[0], "--fix", "pp=1", "--fix", "algorithm=ring", "--require", "dp == 5", "--json")
     assert [each["proved"] for each in ring.keys["relaxations"]] == [True, True]
+
+
+ODD = ("--set", "npus=420", "--without", "fits", "--require", "all(algorithm[d] == halving_doubling for d in dim)")
+"""420 NPUs have factors 3, 5 and 7, so that some dimension is no power of two, as halving and doubling needs."""
+
+
+@pytest.mark.parametrize("limit", ["1", "2", "5"])
+def test_a_limit_counts_only_what_is_offered(limit: str, tmp_path: Path) -> None:
+    """Without the ring on dimension 0, designs are left and none runs."""
+    asked = ("explain", odd(tmp_path), *ODD, "--require", "algorithm[0] == ring", "--limit", limit, "--json")
+    (way,) = run(*asked).keys["relaxations"]
+    assert way["change"].startswith("drop required_1 ")
+    assert (way["cost"], way["feasible_designs"]) == (10, 18_177_608_908_800)
+
+
+def test_a_rule_is_dropped_beside_one_after_which_nothing_runs(tmp_path: Path) -> None:
+    done = run("explain", odd(tmp_path), *ODD, "--require", "tp <= 0", "--json")
+    ways = {tuple(way["edits"]): way["feasible_designs"] for way in done.keys["relaxations"]}
+    assert ways["--set", "npus=420", "--without", "fits"] == 72_710_435_635_200
+    assert done.keys["searched"] == {"left_out": 1, "complete": True}
+
+
+def test_a_search_that_reaches_its_limit_says_what_was_looked_at(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(relaxation, "MOST_BLOCKS", 1)
+    out = run("explain", odd(tmp_path), *ODD, "--require", "tp <= 0").out
+    assert "no change was found that leaves a design which can run" in out
+    assert "looked at: 1 change that leaves designs, none of which was seen to run" in out
+    assert "reached its limit (60 s, or 64 changes after which nothing runs): there may be others" in out
+
+
+def odd(folder: Path) -> str:
+    """Write COSMIC's 13-billion-parameter GPT-3 with dimensions of 3, 5 and 7 NPUs allowed, and return its path."""
+    root = data_root()
+    model = (root / "models" / "cosmic.yaml").read_text()
+    model = model.replace("domain: [4, 8, 16]", "domain: [2, 3, 4, 5, 7, 8, 16]")
+    model = model.replace("{powers_of: 2, from: 1, to: npus}", "{divisors_of: npus}")
+    (folder / "odd.yaml").write_text(model, encoding="utf-8")
+    instance = (root / "instances" / "cosmic" / "gpt3-13b-system2.yaml").read_text()
+    path = folder / "instance.yaml"
+    path.write_text(instance.replace("model: cosmic\n", "model: ./odd.yaml\n"), encoding="utf-8")
+    return str(path)
