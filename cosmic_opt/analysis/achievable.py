@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from fractions import Fraction
 
@@ -17,7 +18,7 @@ from cosmic_opt.psa.term import Apply, Constant, Simulated, Term, show
 from cosmic_opt.search.budget import Budget
 from cosmic_opt.search.limits import step_limit
 from cosmic_opt.search.metric_limits import metric_limits
-from cosmic_opt.search.objective import energy_of, samples_of
+from cosmic_opt.search.objective import energy_of, objective_of, samples_of
 from cosmic_opt.search.outcome import Outcome
 from cosmic_opt.search.score import kernel_columns, simulator_of
 from cosmic_opt.search.solve import solve
@@ -30,12 +31,17 @@ _SWAPPED = {"<=": ">=", "<": ">", ">=": "<=", ">": "<"}
 
 @dataclass(frozen=True)
 class BestStep:
-    """The shortest step of any design that the structural rules allow, and the rules that not even it obeys."""
+    """The shortest step of any design that the structural rules allow, and the rules that not even it obeys.
+
+    Where the search proved that none of these designs can run, `outcome.cannot_run` says why.
+    """
 
     outcome: Outcome
     broken: tuple[Constraint, ...]
     feasible: bool | None
     """Whether some design obeys every rule; None when the search stopped before that was known."""
+    achievable: Mapping[str, Outcome]
+    """The same answer as the best of each quantity with a rule on it: a training step has one time, which gives all."""
 
 
 def best_step(instance: BoundInstance, seed: int, time_limit_s: float) -> BestStep:
@@ -58,9 +64,11 @@ def best_step(instance: BoundInstance, seed: int, time_limit_s: float) -> BestSt
     feasible: bool | None = None
     if outcome.value is not None and outcome.value <= limit_ticks:
         feasible = True
-    elif out_of_reach:
+    elif out_of_reach or outcome.status is SolveStatus.INFEASIBLE:
         feasible = False
-    return BestStep(outcome, out_of_reach, feasible)
+    names = metric_limits(parameter_set)
+    achievable = {name: replace(outcome, objective=objective_of(name, parameter_set)) for name in names}
+    return BestStep(outcome, out_of_reach, feasible, achievable)
 
 
 def _own_limit(parameter_set: ParameterSet, rule: Constraint) -> int:

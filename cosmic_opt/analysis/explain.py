@@ -73,7 +73,7 @@ class Explanation:
     repairs: tuple[Repair, ...]
     best: BestStep | None = None
     achievable: Mapping[str, Outcome] = field(default_factory=dict)
-    """Of a served model: the best of each quantity with a rule on it that any design achieves without these rules."""
+    """The best of each simulated quantity with a rule on it that any design achieves without these rules."""
     cannot_run: CannotRun | None = None
     """Where rules leave designs: those of them that have no step; None where each that was looked at has one."""
     clusters: Clusters | None = None
@@ -135,7 +135,8 @@ def explain(
     ways = step_relaxations(best, parameter_set, costs)[:limit]
     repairs = tuple(checked(spec, edits, parameter_set, relaxation) for relaxation in ways)
     conflicts = tuple((rule,) for rule in best.broken)[:limit]
-    return Explanation(instance, best.feasible, size, conflicts, repairs, best)
+    idle = best.outcome.cannot_run
+    return Explanation(instance, best.feasible, size, conflicts, repairs, best, best.achievable, idle)
 
 
 def _explain_served(
@@ -146,7 +147,9 @@ def _explain_served(
 
     found = served_limits(instance, costs, seed, TIME_LIMIT_S)
     repairs = tuple(checked(spec, edits, instance.parameter_set, way) for way in found.relaxations[:limit])
-    return Explanation(instance, found.feasible, size, found.conflicts[:limit], repairs, achievable=found.best)
+    return Explanation(
+        instance, found.feasible, size, found.conflicts[:limit], repairs, None, found.best, found.cannot_run
+    )
 
 
 def why_not(instance: BoundInstance, values: Mapping[str, Value], limit: int = 5) -> WhyNot:

@@ -16,6 +16,7 @@ from cosmic_opt.psa.parameter_set import Constraint
 from cosmic_opt.search.budget import Budget
 from cosmic_opt.search.metric_limits import metric_limits
 from cosmic_opt.search.outcome import Outcome
+from cosmic_opt.search.runnable import CannotRun
 from cosmic_opt.search.solve import solve
 from cosmic_opt.solvers.base import SolveStatus
 
@@ -29,12 +30,14 @@ class ServedLimits:
         conflicts: Minimal sets of rules that no design obeys together: each single one, or one of several.
         relaxations: Ways to let a design in, cheapest first.
         best: The best of each quantity that any design achieves without these rules.
+        cannot_run: Why no design can run, where that is proved whatever these rules say.
     """
 
     feasible: bool | None
     conflicts: tuple[tuple[Constraint, ...], ...]
     relaxations: tuple[Relaxation, ...]
     best: Mapping[str, Outcome]
+    cannot_run: CannotRun | None = None
 
 
 def served_limits(instance: BoundInstance, costs: Costs, seed: int, time_limit_s: float) -> ServedLimits:
@@ -47,6 +50,9 @@ def served_limits(instance: BoundInstance, costs: Costs, seed: int, time_limit_s
     search = _Search(instance, seed, time_limit_s)
     names = metric_limits(instance.parameter_set)
     best = {name: search.solve((), name) for name in names}
+    idle = next((each.cannot_run for each in best.values() if each.status is SolveStatus.INFEASIBLE), None)
+    if idle is not None:
+        return ServedLimits(False, (), (), best, idle)
     whole = search.solve(rules, instance.objective)
     if whole.status is not SolveStatus.INFEASIBLE:
         return ServedLimits(None if whole.value is None else True, (), (), best)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import shlex
 from collections.abc import Iterator, Sequence
 from fractions import Fraction
-from itertools import chain, groupby
+from itertools import groupby
 
 from cosmic_opt.analysis.change import Allow, Change, Drop, Relaxation, Renumber
 from cosmic_opt.analysis.clusters import Clusters
@@ -18,14 +18,11 @@ from cosmic_opt.analysis.violations import Side, Violation
 from cosmic_opt.catalog.edits import Edits
 from cosmic_opt.psa.domain import Value
 from cosmic_opt.psa.parameter_set import Constraint, ParameterSet
-from cosmic_opt.psa.term import simulated_names
 from cosmic_opt.reporting.answers import value_text as best_text
 from cosmic_opt.reporting.designs import designs_keys
 from cosmic_opt.reporting.numbers import clip, count_text, designs_text, exact, table
 from cosmic_opt.reporting.rules import rule_keys, rules_text
 from cosmic_opt.reporting.runnable import cannot_run_keys, nothing_runs_text, some_cannot_run
-from cosmic_opt.search.objective import objective_of
-from cosmic_opt.search.outcome import Outcome
 from cosmic_opt.solvers.base import SolveStatus
 from cosmic_opt.units import Unit, show
 
@@ -175,12 +172,11 @@ def explanation_text(title: str, explanation: Explanation, why_not: WhyNot | Non
         parts.append(_clusters_text(explanation.clusters, int(explanation.instance.data["npus"])))
     if why_not is not None:
         parts += _why_not_text(why_not)
-    elif explanation.feasible:
-        idle = explanation.cannot_run
-        if idle is None or not idle.every:
-            parts.append("  nothing excludes it; --design FILE asks about one design")
-        if idle is not None:
-            parts.append(nothing_runs_text(idle) if idle.every else f"warning: {some_cannot_run(idle)}")
+    idle = explanation.cannot_run
+    if why_not is None and explanation.feasible and (idle is None or not idle.every):
+        parts.append("  nothing excludes it; --design FILE asks about one design")
+    if why_not is None and idle is not None:
+        parts.append(nothing_runs_text(idle) if idle.every else f"warning: {some_cannot_run(idle)}")
     return "\n\n".join(parts)
 
 
@@ -190,35 +186,20 @@ def _verdict(title: str, explanation: Explanation) -> str:
     elif explanation.feasible:
         size = explanation.feasible_designs
         verdict = "designs exist" if size is None else designs_text(size)
-        verdict += " before rules on the step" if explanation.best is not None else ""
-        verdict += " before rules on simulated times" if explanation.achievable else ""
+        if explanation.achievable:
+            verdict += f" before rules on {'simulated times' if explanation.best is None else 'the step'}"
     else:
         verdict = "no feasible design"
     lines = [f"{title}: {verdict}"]
-    if explanation.best is not None:
-        outcome = explanation.best.outcome
-        proof = "proved" if outcome.status is SolveStatus.OPTIMAL else "not proved"
-        lines += [
-            f"best achievable {name} without rules on it: {_best_shown(name, outcome)}, {proof}"
-            for name in _simulated(explanation.instance.parameter_set)
-        ]
+    rules = "rules on it" if explanation.best is not None and len(explanation.achievable) == 1 else "such rules"
     for name, best in explanation.achievable.items():
-        proof = "proved" if best.status is SolveStatus.OPTIMAL else "not proved"
-        lines.append(f"best achievable {name} without such rules: {best_text(best.value, best.objective)}, {proof}")
+        if best.value is None:
+            found = "none, proved" if best.status is SolveStatus.INFEASIBLE else "none found, not proved"
+        else:
+            proof = "proved" if best.status is SolveStatus.OPTIMAL else "not proved"
+            found = f"{best_text(best.value, best.objective)}, {proof}"
+        lines.append(f"best achievable {name} without {rules}: {found}")
     return "\n".join(lines)
-
-
-def _simulated(parameter_set: ParameterSet) -> list[str]:
-    """Return the simulated quantities that rules name, in their order."""
-    names = (sorted(simulated_names(rule.term)) for rule in parameter_set.constraints)
-    return list(dict.fromkeys(chain.from_iterable(names)))
-
-
-def _best_shown(name: str, outcome: Outcome) -> str:
-    """Return a simulated quantity of the shortest step, which has the best of each."""
-    if outcome.value is None:
-        return "none found"
-    return best_text(outcome.value, objective_of(name, outcome.design.parameter_set))
 
 
 def _conflicts_text(conflicts: Sequence[Sequence[Constraint]]) -> str:
