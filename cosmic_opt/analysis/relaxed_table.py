@@ -55,7 +55,7 @@ class RelaxedTable:
     def of(cls, relaxable: Relaxable, costs: Costs, *, worth: bool) -> RelaxedTable | None:
         """Return the table of a problem; None where it is too large, or numbers are compared with each other.
 
-        One datum and one literal may be, by `<=`, `>=` or `==`. With `worth` no number changes by more than dropping
+        One datum and one literal may be. With `worth` no number changes by more than dropping
         the rules that use it would cost.
         """
         atoms = atoms_of(relaxable)
@@ -154,6 +154,14 @@ def _pair(atom: Atom) -> tuple[RuleNumber, RuleNumber]:
     return first, second
 
 
+def _meeting(pair: Atom) -> int:
+    """Return the value of the datum nearest to the literal that obeys the relation."""
+    _, literal = _pair(pair)
+    operator, side, _ = _as_limit(pair, literal)
+    strict = {"<": -1, ">": 1}.get(operator, 0)
+    return literal.value + (strict if side.coefficient > 0 else -strict)
+
+
 def _are_traded(pairs: Sequence[Atom], slacks: Mapping[RuleNumber, Slack], *, worth: bool) -> bool:
     """Tell whether every datum and the literal that it is compared with are best changed in one of two ways.
 
@@ -162,7 +170,7 @@ def _are_traded(pairs: Sequence[Atom], slacks: Mapping[RuleNumber, Slack], *, wo
     costs as much as to drop the rule).
     """
     found = [_pair(pair) for pair in pairs]
-    if len({datum for datum, _ in found}) < len(pairs) or any(pair.operator in ("<", ">") for pair in pairs):
+    if len({datum for datum, _ in found}) < len(pairs):
         return False
     for pair, (datum, literal) in zip(pairs, found, strict=True):
         if (
@@ -172,7 +180,7 @@ def _are_traded(pairs: Sequence[Atom], slacks: Mapping[RuleNumber, Slack], *, wo
         ):
             return False
         up, down = slacks[literal].most
-        if not worth and not -down <= datum.value - literal.value <= up:
+        if not worth and not -down <= datum.value - _meeting(pair) <= up:
             return False
     return True
 
@@ -184,12 +192,12 @@ def _moves(
 
     Data in the pairs `towards` go to the literal they are compared with, as far as they may.
     """
-    aims = dict(_pair(pair) for pair in towards)
+    aims = {_pair(pair)[0]: _meeting(pair) for pair in towards}
     moved: dict[RuleNumber, Values] = {}
     possible = np.ones(len(designs), dtype=bool)
     for number in sorted(slacks, key=lambda each: not each.datum):
         own = [atom for atom in read if number in _numbers(atom) and (len(_numbers(atom)) == 1 or not number.datum)]
-        aim = aims.get(number, number).value
+        aim = aims.get(number, number.value)
         moved[number], within = _least_moves(slacks[number], own, designs, moved, aim)
         possible &= within
     return moved, possible

@@ -67,6 +67,10 @@ def test_a_space_of_trillions_has_no_table() -> None:
         ("memory_capacity >= 100 GB", Fraction(20, 100)),  # the literal meets the memory there is
         ("memory_capacity <= 40 GB", Fraction(40, 80)),  # the memory meets the literal
         ("memory_capacity == 100 GB", Fraction(20, 100)),
+        ("memory_capacity < 40 GB", Fraction(40 * 10**9 + 1, 80 * 10**9)),  # strictly: one byte less than it
+        ("40 GB > memory_capacity", Fraction(40 * 10**9 + 1, 80 * 10**9)),
+        ("memory_capacity > 100 GB", Fraction(20 * 10**9 + 1, 100 * 10**9)),  # the literal goes below the memory
+        ("-memory_capacity > -40 GB", Fraction(40 * 10**9 + 1, 80 * 10**9)),
     ],
 )
 def test_a_datum_and_a_literal_meet_where_it_costs_least(rule: str, least: Fraction) -> None:
@@ -75,6 +79,16 @@ def test_a_datum_and_a_literal_meet_where_it_costs_least(rule: str, least: Fract
     found = table.cheapest([])
     assert found is not None
     assert found.cost == least
+
+
+@pytest.mark.parametrize("rule", ["memory_capacity < 40 GB", "memory_capacity <= 39999999999 B"])
+def test_a_strict_limit_on_a_datum_costs_what_that_of_one_byte_less_does(rule: str) -> None:
+    """The datum goes to 39,999,999,999 B; to move the literal instead costs about 1, of either."""
+    problem = Problem.load(MEGATRON).require(rule)
+    first = problem.explain(limit=1).repairs[0]
+    assert first.relaxation.cost == Fraction(40 * 10**9 + 1, 80 * 10**9)
+    assert first.relaxation.proved
+    assert first.edits.set == (("memory_capacity", "39.999999999 GB"),)
 
 
 def test_a_datum_and_a_literal_meet_at_what_another_rule_needs() -> None:
