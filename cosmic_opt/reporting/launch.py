@@ -9,7 +9,7 @@ from cosmic_opt.catalog.calibrated import Calibrated
 from cosmic_opt.catalog.served import Serving
 from cosmic_opt.psa.domain import Value
 from cosmic_opt.psa.parameter_set import DesignBatch
-from cosmic_opt.reporting.launch_entries import NO_OPTION, missing, notes_last
+from cosmic_opt.reporting.launch_entries import NO_OPTION, further_tokens, missing, notes_last
 from cosmic_opt.reporting.megatron_launch import megatron_environment, megatron_options
 from cosmic_opt.reporting.serving_launch import serving_options
 from cosmic_opt.system.scale_up import scale_up
@@ -46,7 +46,8 @@ def launch_options(instance: BoundInstance, design: DesignBatch) -> list[str]:
     knobs |= {knob: point[name] for knob, name in knob_names(point).items()}
     knobs["seq"], knobs["global_batch"] = instance.data["seq"], instance.data["global_batch"]
     split = knobs["sequence_parallel"] == 1
-    default = default_tensor_mode(own.stack, own.recipe, sequence_parallel=split)
+    latent = own.model.latent is not None
+    default = default_tensor_mode(own.stack, own.recipe, sequence_parallel=split, latent=latent)
     knobs["tensor_overlap"] = point.get("tensor_overlap", default)
     knobs["gradient_overlap"] = point.get("gradient_overlap", own.stack.overlap.gradient)
     knobs["context_exchange"] = point.get("context_exchange", own.stack.context_exchange)
@@ -126,7 +127,7 @@ def _torchtitan(knobs: Mapping[str, Value], own: Calibrated) -> list[str]:
         found.append(f"--parallelism.context_parallel_rotate_method {exchange}")
     elif knobs["cp"] != 1:
         known["context_exchange"] = tuple(TORCHTITAN_EXCHANGES)
-    return notes_last(found + missing(knobs, known))
+    return notes_last(found + further_tokens(own) + missing(knobs, known))
 
 
 def _torchtitan_replicates(knobs: Mapping[str, Value]) -> bool:
@@ -203,7 +204,7 @@ def _maxtext(knobs: Mapping[str, Value], own: Calibrated) -> list[str]:
         found.append(f"context_parallel_strategy={knobs['context_exchange']}")
     elif knobs["cp"] != 1:
         known["context_exchange"] = ("ring", "all_gather")
-    return notes_last(found + missing(knobs, known))
+    return notes_last(found + further_tokens(own) + missing(knobs, known))
 
 
 def _maxtext_copies(dp: int, copies: int) -> list[str]:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Mapping
 
+from cosmic_opt.catalog.calibrated import Calibrated
 from cosmic_opt.psa.domain import Value
 
 NO_OPTION = "# no option known:"
@@ -13,6 +14,11 @@ NO_OPTION = "# no option known:"
 def missing(knobs: Mapping[str, Value], options: Mapping[str, Collection[Value]]) -> list[str]:
     """Return an entry for each knob whose value is none of those that have an option."""
     return [f"{NO_OPTION} {name}={knobs[name]}" for name, known in options.items() if knobs[name] not in known]
+
+
+def further_tokens(own: Calibrated) -> list[str]:
+    """Return an entry for the layers of multi-token prediction, where the framework has no option for them."""
+    return [f"{NO_OPTION} mtp_layers={own.model.mtp_layers}"] if own.model.mtp_layers else []
 
 
 def notes_last(entries: list[str]) -> list[str]:

@@ -23,8 +23,9 @@ SIZES = {
 }
 FP8_RECIPES = {"fp8": "delayed", "fp8-cs": "tensorwise", "mxfp8": "mxfp8"}
 """Megatron-Core's name of each scaling."""
-DEEPEP_NPUS = 8
-"""GPUs of a scale-up domain that DeepEP's kernels know."""
+DEEPEP_NPUS, DEEPEP_RANKS = 8, 160
+"""GPUs of a scale-up domain that DeepEP's kernels know, and ranks of all domains: 20 of them (NUM_MAX_NVL_PEERS and
+NUM_MAX_RDMA_PEERS in deepseek-ai/DeepEP)."""
 OVERLAPPED_EXPERTS = "--overlap-moe-expert-parallel-comm"
 EXCHANGES = {"ring": "p2p", "all_gather": "all_gather", "all_to_all": "a2a"}
 
@@ -111,6 +112,8 @@ def _experts(knobs: Mapping[str, Value], own: Calibrated, domain_npus: int) -> l
         found += ["--moe-router-dtype fp32"]
     else:
         found += ["--moe-token-dispatcher-type alltoall"]
+    if backend == "deepep" and ep > DEEPEP_RANKS:
+        found += [f"{NO_OPTION} ep={ep} with DeepEP, whose kernels know {DEEPEP_RANKS} ranks"]
     if ep > 1 and many and knobs["recompute"] != "full" and own.stack.overlap.dispatch_exposed < 1:
         found += [OVERLAPPED_EXPERTS]
     if knobs["expert_load_percent"] != 100 and backend == "deepep":  # it does not pad to a capacity

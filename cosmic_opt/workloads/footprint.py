@@ -8,6 +8,7 @@ from typing import Protocol
 import numpy as np
 from numpy.typing import NDArray
 
+from cosmic_opt.workloads.dispatch import hides_dispatch
 from cosmic_opt.workloads.language_model import LanguageModel
 from cosmic_opt.workloads.stack import WEIGHT_BYTES, Stack
 from cosmic_opt.workloads.stage_load import StageLoad, first_layers_model, loads
@@ -86,8 +87,12 @@ def expert_shards(designs: TrainingDesigns) -> FloatArray:
 
 
 def layer_parameters(model: LanguageModel, designs: TrainingDesigns) -> tuple[FloatArray, FloatArray]:
-    """Return the weights of one layer on one rank: (those split over tp, routed experts split over ep)."""
-    dense = (model.attention_parameters + model.dense_mlp_parameters) / designs.tp
+    """Return the weights of one layer on one rank: (attention, MLP and router, routed experts split over ep).
+
+    tp splits the first but for what each of its ranks holds whole (`replicated_parameters`).
+    """
+    whole = model.replicated_parameters
+    dense = whole + (model.attention_parameters + model.dense_mlp_parameters - whole) / designs.tp
     return dense, model.expert_parameters / designs.ep
 
 
@@ -170,7 +175,7 @@ def footprint(
             logits_bytes=(stage.has_head + stage.mtp_layers) * logits,
             stage=stage.index,
         )
-        for stage in loads(job.model, job, designs)
+        for stage in loads(job.model, job, designs, hides_dispatch(job.model, job.stack, designs))
     ]
     worst = np.argmax(np.stack([part.total_bytes for part in parts]), axis=0)
     columns = (np.stack([getattr(part, each.name) for part in parts]) for each in fields(Footprint))

@@ -137,6 +137,12 @@ class LanguageModel:
         return shared + self.hidden * self.experts.count
 
     @property
+    def replicated_parameters(self) -> int:
+        """Weights of one layer that every rank of a tp group holds whole: maps that are not split, and the router."""
+        router = self.hidden * self.experts.count if self.experts is not None else 0
+        return router + sum(matmul.parameters for matmul in self.attention_matmuls if matmul.split == "none")
+
+    @property
     def expert_parameters(self) -> int:
         """Weights of all routed experts of one expert layer."""
         if self.experts is None:

@@ -243,13 +243,14 @@ def has_block_parameters(stack: Stack, recipe: Recipe) -> bool:
     return stack.caches_weights and recipe.block_scaled and recipe.narrow_parameters
 
 
-def default_tensor_mode(stack: Stack, recipe: Recipe, *, sequence_parallel: bool) -> str:
+def default_tensor_mode(stack: Stack, recipe: Recipe, *, sequence_parallel: bool, latent: bool) -> str:
     """Return how a stack's tensor-parallel collectives overlap unless told otherwise.
 
     User buffers pipeline gathers and scatters with products: not without sequence parallelism, whose traffic these are
-    (Megatron-Core asserts so), and not in a precision without buffers.
+    (Megatron-Core asserts so), not in a precision without buffers, and not with `latent` attention, whose maps have
+    none and switch them off (TELinear in Megatron-Core).
     """
-    possible = stack.tensor_mode != "user_buffer" or (recipe.user_buffers and sequence_parallel)
+    possible = stack.tensor_mode != "user_buffer" or (recipe.user_buffers and sequence_parallel and not latent)
     return stack.tensor_mode if possible else "none"
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 
 import numpy as np
+from numpy.typing import NDArray
 
 from cosmic_opt.workloads.language_model import LanguageModel
 from cosmic_opt.workloads.training_designs import SCHEDULES, Batch, FloatArray, TrainingDesigns
@@ -103,16 +104,20 @@ def copied_tables(model: LanguageModel, designs: TrainingDesigns) -> FloatArray:
     return (designs.pp > 1).astype(float) if copied else np.zeros_like(designs.pp)
 
 
-def in_flight(job: Batch, designs: TrainingDesigns, stage: FloatArray | int = 0) -> FloatArray:
+def in_flight(
+    job: Batch, designs: TrainingDesigns, stage: FloatArray | int = 0, early: NDArray[np.bool_] | bool = False
+) -> FloatArray:
     """Return micro-batches whose activations a stage holds at once, in units of its layers.
 
     1F1B keeps pp at the first stage, one less at each later one; an interleaved schedule pp (1 + (pp - 1) / (pp v)),
     two virtual stages less at each later one (Korthikanti 2022, section 4.2.3; Narayanan 2021, section 2.2); GPipe
-    all; a zero-bubble schedule (ZB-H1) as many as 1F1B (Qi 2023, Table 2).
+    all; a zero-bubble schedule (ZB-H1) as many as 1F1B (Qi 2023, Table 2). One more virtual stage runs `early` where
+    experts' traffic is to hide, so that every forward pass has a backward pass of another micro-batch beside it
+    (Megatron-Core, pipeline_parallel/schedules.py).
     """
     count, pieces = designs.micro_batches(job), designs.interleave
     plain = designs.pp - stage
-    interleaved = designs.pp + (designs.pp - 1 - 2 * stage) / pieces
+    interleaved = designs.pp + (designs.pp - 1 - 2 * stage + early) / pieces
     kept = np.where(pieces > 1, interleaved, plain)
     return np.asarray(np.minimum(count, np.where(designs.schedule == SCHEDULES.index("gpipe"), count, kept)))
 
@@ -125,18 +130,22 @@ def lighter_stages(model: LanguageModel, designs: TrainingDesigns) -> FloatArray
     return np.asarray(np.minimum(np.ceil(lighter / slots), designs.pp - 1))
 
 
-def loads(model: LanguageModel, job: Batch, designs: TrainingDesigns) -> tuple[StageLoad, ...]:
+def loads(
+    model: LanguageModel, job: Batch, designs: TrainingDesigns, early: NDArray[np.bool_] | bool = False
+) -> tuple[StageLoad, ...]:
     """Return the first stages, up to a full one, and the last: one of them needs the most memory.
 
     The second is full, unless slots before the first layer or the dense layers that a mixture begins with reach it.
-    Those in between hold no more layers than the full one, and fewer micro-batches.
+    Those in between hold no more layers than the full one, and fewer micro-batches; `early` as in `in_flight`.
     """
     end, most = designs.pp - 1, int(np.max(lighter_stages(model, designs), initial=1.0))
-    inner = (_load(model, job, designs, np.minimum(float(index), end)) for index in range(1, most + 1))
-    return (_load(model, job, designs, np.zeros_like(end)), *inner, _load(model, job, designs, end))
+    places = (np.zeros_like(end), *(np.minimum(float(index), end) for index in range(1, most + 1)), end)
+    return tuple(_load(model, job, designs, place, early) for place in places)
 
 
-def _load(model: LanguageModel, job: Batch, designs: TrainingDesigns, index: FloatArray) -> StageLoad:
+def _load(
+    model: LanguageModel, job: Batch, designs: TrainingDesigns, index: FloatArray, early: NDArray[np.bool_] | bool
+) -> StageLoad:
     begins, ends = index == 0, index == designs.pp - 1
     both = 1.0 if model.tied_embeddings else 2.0
     return StageLoad(
@@ -145,6 +154,6 @@ def _load(model: LanguageModel, job: Batch, designs: TrainingDesigns, index: Flo
         first_layers=first_layers(model, designs, index),
         mtp_layers=model.mtp_layers * ends.astype(float),
         tables=np.where(begins & ends, both, (begins | ends).astype(float)) + copied_tables(model, designs) * ends,
-        in_flight=in_flight(job, designs, index),
+        in_flight=in_flight(job, designs, index, early),
         has_head=ends.astype(float),
     )

@@ -97,7 +97,10 @@ class TrainingSetup:
     def tensor_overlap(self) -> str:
         """How tensor-parallel collectives overlap: as told, or what the stack does at this precision."""
         return self.tensor_mode or default_tensor_mode(
-            self.stack, self.recipe, sequence_parallel=self.sequence_parallel
+            self.stack,
+            self.recipe,
+            sequence_parallel=self.sequence_parallel,
+            latent=self.model.latent is not None,
         )
 
     @property

@@ -10,6 +10,7 @@ from cosmic_opt.simulation.calibrated.layer import Pass, accumulate_s
 from cosmic_opt.simulation.calibrated.routing import places_of_a_token
 from cosmic_opt.simulation.calibrated.shapes import ACTIVATION_BYTES
 from cosmic_opt.system.hardware import bytes_s, grouped_gemm_s
+from cosmic_opt.workloads.dispatch import hides_dispatch
 from cosmic_opt.workloads.language_model import Experts
 
 PERMUTE_BYTES = 4
@@ -102,14 +103,12 @@ def dispatch_pass(setup: TrainingSetup, designs: TrainingDesigns, experts: Exper
 def dispatch_exposed(setup: TrainingSetup, designs: TrainingDesigns, dispatch: Pass, compute: Pass) -> Pass:
     """Return what of the dispatch is seen: an interleaved schedule hides it behind another micro-batch's compute.
 
-    A share stays exposed, and so does what is longer than the compute it hides behind. Layers that run again whole rule
-    it out, and so do several layers of multi-token prediction (Megatron-Core asserts so).
+    A share stays exposed, and so does what is longer than the compute it hides behind.
     """
-    overlap = setup.stack.overlap
-    many = (designs.interleave > 1) & (designs.recompute.layers == 0) & setup.model.dispatch_hides
+    overlap, hides = setup.stack.overlap, hides_dispatch(setup.model, setup.stack, designs)
 
     def seen(traffic_s: FloatArray, compute_s: FloatArray) -> FloatArray:
         beyond = traffic_s - overlap.hidden_window * compute_s
-        return np.where(many, np.maximum(overlap.dispatch_exposed * traffic_s, beyond), traffic_s)
+        return np.where(hides, np.maximum(overlap.dispatch_exposed * traffic_s, beyond), traffic_s)
 
     return Pass(seen(dispatch.forward_s, compute.forward_s), seen(dispatch.backward_s, compute.backward_s))

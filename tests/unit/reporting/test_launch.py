@@ -312,3 +312,10 @@ def test_every_calibrated_default_can_be_typed_whole() -> None:
 def test_megatron_has_no_row_wise_scaling() -> None:
     problem = Problem.load("llama3-70b/h100-64").without("fits").set(precision="fp8-rowwise")
     assert f"{NO_OPTION} precision=fp8-rowwise" in launch_options(problem.instance, problem.baseline())
+
+
+@pytest.mark.parametrize("name", ["llama3-8b/h200-32-fsdp", "llama3-70b/tpu-v5p-512-fsdp"])
+def test_multi_token_prediction_is_said_to_have_no_option_where_a_framework_has_none(name: str) -> None:
+    problem = Problem.load(name).without("fits").set(mtp_layers=1)
+    assert f"{NO_OPTION} mtp_layers=1" in launch_options(problem.instance, problem.baseline())
+    assert not any("mtp" in each for each in options(name))

@@ -163,3 +163,18 @@ def test_what_a_dispatcher_or_grouped_products_cannot_do_has_no_option() -> None
     assert not any(each.startswith("--expert-model-parallel-size") for each in half)
     assert "--moe-grouped-gemm" not in half
     assert f"{NO_OPTION} grouped products of experts in fp16" in half
+
+
+def test_latent_attention_asks_for_no_user_buffers() -> None:
+    """Their maps have none; Megatron-Core would switch all of them off with a warning."""
+    assert "--tp-comm-overlap" in options("mixtral-8x22b/h100-128", tp=2, sequence_parallel=1)
+    assert "--tp-comm-overlap" not in options("deepseek-v3/h100-1024", tp=2, sequence_parallel=1)
+    problem = Problem.load("deepseek-v3/h100-1024").free("tensor_overlap").fix(tp=2)
+    assert problem.fix(tensor_overlap="user_buffer").count().value == 0
+    assert problem.fix(tensor_overlap="none").count().value > 0
+
+
+def test_more_ranks_than_deepep_knows_are_said_to_have_no_option() -> None:
+    wide = [each for each in options("deepseek-v3/h100-1024", ep=256) if each.startswith(NO_OPTION)]
+    assert wide == [f"{NO_OPTION} ep=256 with DeepEP, whose kernels know 160 ranks"]
+    assert not any(each.startswith(NO_OPTION) for each in options("deepseek-v3/h100-1024", ep=128))

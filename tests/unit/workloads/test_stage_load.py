@@ -44,6 +44,16 @@ def test_a_zero_bubble_schedule_keeps_what_1f1b_keeps_and_gpipe_all() -> None:
     assert [float(each[0]) for each in (plain, all_at_once, zero)] == [4, 64, 4]
 
 
+def test_one_more_virtual_stage_runs_early_where_dispatch_hides() -> None:
+    """Warm-up as above and one more, at most all micro-batches; a plain schedule has none."""
+    designs = TrainingDesigns.of(pp=4, interleave=3)
+    more = [3 * (in_flight(job(24), designs, stage, True) - in_flight(job(24), designs, stage)) for stage in range(4)]
+    assert more == [pytest.approx(1)] * 4
+    assert in_flight(job(8), TrainingDesigns.of(pp=4), 0, True) == 4
+    few = replace(job(24), global_batch=4)
+    assert in_flight(few, designs, 0, True) == 4
+
+
 def test_one_stage_holds_everything() -> None:
     first, second, last = loads(model(6), job(6), TrainingDesigns.of())
     for stage in (first, second, last):

@@ -125,7 +125,7 @@ def test_a_clamped_gate_costs_its_chain_of_kernels_even_where_experts_are_fused(
 
 def test_an_interleaved_schedule_hides_dispatch_up_to_the_compute_beside_it() -> None:
     ten, hundred = (Pass(np.full(1, each), np.full(1, each)) for each in (10.0, 100.0))
-    plain, many = TrainingDesigns.of(), TrainingDesigns.of(pp=2, interleave=2)
+    plain, many = TrainingDesigns.of(), TrainingDesigns.of(ep=2, pp=2, interleave=2)
     assert dispatch_exposed(JOB, plain, ten, hundred).forward_s == 10
     assert dispatch_exposed(JOB, many, ten, hundred).forward_s == pytest.approx(0.2 * 10)
     assert dispatch_exposed(JOB, many, hundred, ten).backward_s == pytest.approx(100 - 0.9 * 10)
@@ -134,7 +134,7 @@ def test_an_interleaved_schedule_hides_dispatch_up_to_the_compute_beside_it() ->
 @pytest.mark.parametrize("layers", [0.25, 1.0])
 def test_dispatch_is_not_hidden_where_layers_run_again_whole(layers: float) -> None:
     traffic, compute = Pass(np.full(1, 10.0), np.full(1, 10.0)), Pass(np.full(1, 100.0), np.full(1, 100.0))
-    many = TrainingDesigns.of(pp=2, interleave=2).with_recompute(Recompute.of(np.full(1, layers)))
+    many = TrainingDesigns.of(ep=2, pp=2, interleave=2).with_recompute(Recompute.of(np.full(1, layers)))
     assert dispatch_exposed(JOB, many, traffic, compute).both_s == 20
 
 
@@ -142,7 +142,7 @@ def test_dispatch_is_not_hidden_where_layers_run_again_whole(layers: float) -> N
 def test_dispatch_is_not_hidden_beside_several_layers_of_multi_token_prediction(ahead: int, seen_s: float) -> None:
     traffic, compute = Pass(np.full(1, 10.0), np.full(1, 10.0)), Pass(np.full(1, 100.0), np.full(1, 100.0))
     job = replace(JOB, model=replace(JOB.model, mtp_layers=ahead))
-    found = dispatch_exposed(job, TrainingDesigns.of(pp=2, interleave=2), traffic, compute)
+    found = dispatch_exposed(job, TrainingDesigns.of(ep=2, pp=2, interleave=2), traffic, compute)
     assert found.forward_s == pytest.approx(seen_s)
 
 

@@ -90,10 +90,14 @@ def test_sixteen_bits_cast_nothing() -> None:
 
 def test_nvfp4_exposes_its_collectives_unless_the_job_says_how_they_overlap() -> None:
     stack = load_stack("megatron-te-2025")
-    assert default_tensor_mode(stack, load_recipe("nvfp4"), sequence_parallel=True) == "none"
-    assert default_tensor_mode(stack, load_recipe("mxfp8"), sequence_parallel=True) == "user_buffer"
-    assert default_tensor_mode(stack, load_recipe("mxfp8"), sequence_parallel=False) == "none"
-    assert default_tensor_mode(load_stack("torchtitan-2025"), load_recipe("nvfp4"), sequence_parallel=True) == "none"
+    assert default_tensor_mode(stack, load_recipe("nvfp4"), sequence_parallel=True, latent=False) == "none"
+    assert default_tensor_mode(stack, load_recipe("mxfp8"), sequence_parallel=True, latent=False) == "user_buffer"
+    assert default_tensor_mode(stack, load_recipe("mxfp8"), sequence_parallel=True, latent=True) == "none"
+    assert default_tensor_mode(stack, load_recipe("mxfp8"), sequence_parallel=False, latent=False) == "none"
+    assert (
+        default_tensor_mode(load_stack("torchtitan-2025"), load_recipe("nvfp4"), sequence_parallel=True, latent=False)
+        == "none"
+    )
     tp4 = TrainingDesigns.of(tp=4)
     plain, told, bare = (
         tensor_pass(setup(LLAMA_405B, device="gb200", recipe="nvfp4", tensor_mode=mode), tp4).forward_s
