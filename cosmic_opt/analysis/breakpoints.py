@@ -88,14 +88,17 @@ def breakpoints(sweep: Sweep, points: Sequence[Point], column: Column | None, so
 
     A change is narrowed with at most `solves` more searches for each pair of points: to neighbours of the grid where
     they suffice, else to an interval. A design that comes and goes between two points with equal designs is not seen.
-    `column` is the swept parameter; None when data is swept.
+    `column` is the swept parameter; None when data is swept. Along a falling sweep the places are the same, in its
+    order.
     """
     grid = grid_of(sweep.over.values, column)
     found: list[Breakpoint] = []
     for left, right in pairwise(points):
         if sweep.differ(left, right):
-            if grid is None or grid.position(left.value) > grid.position(right.value):
+            if grid is None:
                 found.append(Breakpoint(left, right, exact=False))
+            elif grid.position(left.value) > grid.position(right.value):
+                found += reversed(list(_Bisection(sweep, grid, solves).between(right, left)))
             else:
                 found += _Bisection(sweep, grid, solves).between(left, right)
     return found

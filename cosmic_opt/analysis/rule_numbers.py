@@ -79,6 +79,23 @@ def changeable_atoms(rule: Constraint, data: Mapping[str, Value], adjustable: Ma
     return atoms if len(atoms) == len(found) else ()
 
 
+def keeps_its_numbers(rule: Constraint) -> bool:
+    """Return whether a rule compares with a number that stays as it is, since it is no conjunction of relations.
+
+    Whether `bandwidth[0] >= 400 GB/s or pp == 1` or `any(...)` holds, and which number would do, is decided design by
+    design: no change of one is looked at.
+    """
+    whole = _conjuncts(parse_rule(rule.text, rule.where))
+    parts = [part for part in whole if not (isinstance(part, Operation) and part.operator in RELATIONS)]
+    return any(map(_compares_with_a_number, parts))
+
+
+def _compares_with_a_number(syntax: Syntax) -> bool:
+    if isinstance(syntax, Operation) and syntax.operator in RELATIONS - {"!="}:
+        return any(isinstance(side, Number) and side.value > 0 for side in syntax.operands)
+    return any(map(_compares_with_a_number, children(syntax)))
+
+
 def adjustable_data(
     rules: Sequence[Constraint], data: Mapping[str, Value], units: Mapping[str, Unit]
 ) -> dict[str, Unit]:

@@ -11,7 +11,7 @@ from dataclasses import dataclass, replace
 from typing import Self
 
 from cosmic_opt.api.arguments import of_kind
-from cosmic_opt.catalog.data import read_setting
+from cosmic_opt.catalog.data import LATENCY, SYSTEM, Datum, job_data, read_setting
 from cosmic_opt.catalog.edits import Edits
 from cosmic_opt.catalog.instance_file import InstanceSpec
 from cosmic_opt.catalog.job_kinds import INFERENCE
@@ -20,6 +20,13 @@ from cosmic_opt.errors import SpecError, Where, nearest
 from cosmic_opt.psa.domain import Value
 from cosmic_opt.psa.family import family_of
 from cosmic_opt.psa.parse import parse_rule
+from cosmic_opt.units import NEEDED, Unit
+
+
+def _text(value: Value, unit: Unit) -> str:
+    """Return a value as an option takes it; a bare number counts base units, which a time or an energy must name."""
+    bare = isinstance(value, int) and not isinstance(value, bool)
+    return f"{value} {unit.value}" if bare and unit in NEEDED else str(value)
 
 
 @dataclass(frozen=True)
@@ -41,9 +48,10 @@ class Changes:
         Raises:
             SpecError: an unknown datum, or a value without a meaning for it.
         """
-        for name, value in data.items():
-            read_setting(name, str(value), self.spec)
-        return self.edit(Edits(set=tuple((name, str(value)) for name, value in data.items())))
+        found = tuple((name, _text(value, self._unit_of(name))) for name, value in data.items())
+        for name, text in found:
+            read_setting(name, text, self.spec)
+        return self.edit(Edits(set=found))
 
     def fix(self, values: Mapping[str, Value] | None = None, **more: Value) -> Self:
         """Fix parameters: `problem.fix(tp=8)`, `problem.fix({"bandwidth[0]": "100 GB/s"})`.
@@ -53,7 +61,14 @@ class Changes:
         """
         pairs = {**(values or {}), **more}
         self._refuse_unknown(pairs, "--fix")
-        return self.edit(Edits(fix=tuple((name, str(value)) for name, value in pairs.items())))
+        return self.edit(Edits(fix=tuple((name, _text(value, self._unit_of(name))) for name, value in pairs.items())))
+
+    def _unit_of(self, name: str) -> Unit:
+        """Return the unit of a parameter or datum, `NONE` of a name that is neither."""
+        base = family_of(name)
+        if base in self.spec.model.parameters:
+            return self.spec.model.parameters[base].unit
+        return {**job_data(self.spec.kind), **SYSTEM, "latency": LATENCY}.get(base, Datum()).unit
 
     def free(self, *names: str) -> Self:
         """Free parameters: `problem.free("bandwidth")`.

@@ -250,19 +250,25 @@ class _Columns:
         }
 
 
-def read_members(parameter: ParameterSpec, family: Family | None, entry: Entry) -> dict[str, Value]:
+def read_members(
+    parameter: ParameterSpec, family: Family | None, entry: Entry, *, in_base_units: bool = False
+) -> dict[str, Value]:
     """Return the value of every member that `entry` gives for a whole parameter.
 
-    A family is a list along each index, or a mapping where the members of an index have names.
+    A family is a list along each index, or a mapping where the members of an index have names. Bare numbers as in
+    `read_value`.
     """
     if family is None:
-        return {parameter.name: read_value(entry, parameter.unit)}
+        return {parameter.name: read_value(entry, parameter.unit, in_base_units=in_base_units)}
     found: list[tuple[tuple[str, ...], Entry]] = [((), entry)]
     for axis in family.axes:
         found = [
             ((*labels, label), child) for labels, item in found for label, child in _along(axis, item, family).items()
         ]
-    return {member_name(family.name, labels): read_value(item, parameter.unit) for labels, item in found}
+    return {
+        member_name(family.name, labels): read_value(item, parameter.unit, in_base_units=in_base_units)
+        for labels, item in found
+    }
 
 
 def _along(axis: IndexSet, entry: Entry, family: Family) -> dict[str, Entry]:

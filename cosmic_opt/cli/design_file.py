@@ -28,7 +28,7 @@ def read_design(problem: Problem, source: str | None) -> tuple[Problem, DesignBa
     """
     wider, values = read_values(problem, source)
     wider.parameter_set.design(values)  # every value lies in its domain, or it is named here
-    exactly = wider.edit(Edits(fix=tuple((name, str(value)) for name, value in values.items())))
+    exactly = wider.fix(values)
     return exactly, exactly.baseline()
 
 
@@ -87,13 +87,13 @@ def _values(problem: Problem, root: Entry) -> dict[str, Value]:
             raise entry.fail(f"unknown parameter {key!r}", nearest(key, parameters))
         family = problem.instance.families.get(base)
         if labels is None:
-            found = read_members(parameters[base], family, entry)
+            found = read_members(parameters[base], family, entry, in_base_units=True)
         else:
             assert family is not None
             name = member_name(base, labels)
             if name not in family.members:
                 raise entry.fail(f"{key} does not exist", family.describe())
-            found = {name: read_value(entry, parameters[base].unit)}
+            found = {name: read_value(entry, parameters[base].unit, in_base_units=True)}
         for name, value in found.items():
             if name in given:
                 raise entry.fail(f"{name!r} is given twice", "keep one of the two")

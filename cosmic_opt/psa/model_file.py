@@ -258,12 +258,17 @@ def _bound(entry: Entry, unit: Unit) -> int | str:
     return entry.quantity(unit)
 
 
-def read_value(entry: Entry, unit: Unit) -> Value:
-    """Return one value of a parameter: a number in base units, a truth value as 0 or 1, or a category."""
+def read_value(entry: Entry, unit: Unit, *, in_base_units: bool = False) -> Value:
+    """Return one value of a parameter: a number in base units, a truth value as 0 or 1, or a category.
+
+    With `in_base_units` a bare whole number is one, of a time or an energy, too.
+    """
     if isinstance(entry.value, bool):
         return int(entry.value)
     if isinstance(entry.value, str) and entry.value.strip().isidentifier():
         return entry.value.strip()
+    if in_base_units and isinstance(entry.value, int):
+        return entry.value
     return entry.quantity(unit)
 
 

@@ -14,6 +14,7 @@ from cosmic_opt.analysis.nearest import Neighbour
 from cosmic_opt.analysis.relaxation import MOST_BLOCKS
 from cosmic_opt.analysis.relaxed_edits import rule_after, value_spelled
 from cosmic_opt.analysis.repairs import Repair
+from cosmic_opt.analysis.rule_numbers import keeps_its_numbers
 from cosmic_opt.analysis.violations import Side, Violation
 from cosmic_opt.catalog.edits import Edits
 from cosmic_opt.psa.domain import Value
@@ -40,6 +41,7 @@ def explanation_keys(explanation: Explanation, why_not: WhyNot | None) -> dict[s
         "conflict": conflicts[0] if conflicts else [],
         "conflicts": conflicts,
         "relaxations": [_repair_keys(explanation, repair) for repair in explanation.repairs],
+        "kept_numbers": _kept_numbers(explanation),
     }
     if explanation.searched is not None:
         keys["searched"] = {"left_out": explanation.searched.left_out, "complete": explanation.searched.complete}
@@ -223,8 +225,16 @@ def _repairs_text(explanation: Explanation) -> str:
         options = shlex.join(edit_arguments(repair.edits))
         lines.append(f"    {options or 'the problem as its file declares it'}")
     if explanation.best is None and not explanation.achievable and explanation.repairs[0].relaxation.proved:
-        lines.append("  proved: nothing costs less than the first")
+        kept = _kept_numbers(explanation)
+        also = f" that leaves the numbers of {', '.join(kept)} as they are: no plain comparisons" if kept else ""
+        lines.append(f"  proved: nothing costs less than the first{also}")
     return "\n".join(lines)
+
+
+def _kept_numbers(explanation: Explanation) -> list[str]:
+    """Return the rules of the conflicts whose numbers no change was looked at, in their order."""
+    rules = {rule.name: rule for conflict in explanation.conflicts for rule in conflict}
+    return [name for name, rule in rules.items() if keeps_its_numbers(rule)]
 
 
 def _searched_text(searched: Searched) -> Iterator[str]:

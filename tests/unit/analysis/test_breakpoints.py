@@ -38,6 +38,14 @@ def test_a_rule_on_memory_is_located_in_a_few_looks_each() -> None:
     assert len(bound) <= searches + 8 * len(found)
 
 
+def test_a_falling_sweep_finds_the_places_of_the_rising_one() -> None:
+    (_, rising, _), (_, falling, _) = (
+        narrowed(SERVED, f"memory_capacity={over}") for over in ("34GB,34.3GB", "34.3GB,34GB")
+    )
+    places = [[(each.low.value, each.high.value, each.exact) for each in found] for found in (rising, falling)]
+    assert places[0] == places[1][::-1] != []
+
+
 def test_at_a_breakpoint_the_new_design_begins_to_fit() -> None:
     sweep, found, _ = narrowed(SERVED, "memory_capacity=34GB,35GB")
     for change in found:
