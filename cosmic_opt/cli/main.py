@@ -103,6 +103,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         _say(_usage(error))
         code = BAD_INPUT
     except (KeyboardInterrupt, typer.Abort):
+        _say("interrupted")
         code = INTERRUPTED
     except (BrokenPipeError, ReaderGoneError):
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())

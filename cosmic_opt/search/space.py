@@ -197,7 +197,7 @@ class Space:
         if math.prod(sizes) >= 2**62:
             raise LimitError(
                 "the options of the network depend on too many structural parameters",
-                hint="fix some of them (--fix), or search with an agent alone (--agent genetic --no-hybrid)",
+                hint="fix some of them (--fix), or search without a proof: solve --agent genetic --no-hybrid",
             )
         key = np.zeros(len(codes), dtype=np.int64)
         for column, size in zip(self._readers, sizes, strict=True):
@@ -344,7 +344,7 @@ def too_many_regions(limit: int) -> LimitError:
     """Return the refusal of a problem with more regions than can be held."""
     return LimitError(
         f"the structural parameters alone have more than {limit:,} combinations",
-        hint="fix some of them (--fix), or search with an agent alone (--agent genetic --no-hybrid)",
+        hint="fix some of them (--fix), or search without a proof: solve --agent genetic --no-hybrid",
     )
 
 

@@ -117,3 +117,25 @@ def test_bytes_on_the_command_line_that_are_no_text_are_refused() -> None:
     )
     assert done.returncode == 2
     assert b"Traceback" not in done.stderr
+
+
+def test_an_interrupt_while_the_command_loads_is_said_and_has_its_exit_code() -> None:
+    """The first import of a command's own modules is interrupted."""
+    program = (
+        "import sys\n"
+        "class Interrupting:\n"
+        "    def find_spec(self, name, path=None, target=None):\n"
+        "        if name == 'typer':\n"
+        "            raise KeyboardInterrupt\n"
+        "sys.meta_path.insert(0, Interrupting())\n"
+        "from cosmic_opt.cli.__main__ import start\n"
+        "sys.exit(start())\n"
+    )
+    done = subprocess.run(
+        [sys.executable, "-c", program],
+        check=False,
+        capture_output=True,
+        text=True,
+        env={**os.environ, "PYTHONPATH": str(ROOT)},
+    )
+    assert (done.returncode, done.stdout, done.stderr) == (130, "", "interrupted\n")
