@@ -9,7 +9,7 @@ from typing import Any
 import yaml
 
 from cosmic_opt.errors import SpecError, Where, nearest
-from cosmic_opt.units import Unit, parse
+from cosmic_opt.units import Unit, missing_unit, parse
 
 MAX_BYTES = 1_000_000
 MAX_NODES = 100_000
@@ -93,9 +93,14 @@ class Entry:
         return self.value
 
     def quantity(self, unit: Unit) -> int:
-        """Return a number in base units of `unit`."""
+        """Return a number in base units of `unit`.
+
+        A bare number of bytes or bytes/s that is too small to be one is refused: ASTRA-sim's files, for one, have GB/s.
+        """
         if isinstance(self.value, bool) or not isinstance(self.value, str | int | float):
             raise self.fail(f"expected a number with a unit, found {_kind(self.value)}")
+        if isinstance(self.value, str | int) and (hint := missing_unit(self.value, unit, where=self.where)):
+            raise self.fail(f"{self.value} what?", hint)
         return parse(self.value, unit, where=self.where)
 
 

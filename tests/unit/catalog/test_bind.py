@@ -276,6 +276,7 @@ def test_latency_may_be_a_parameter(tmp_path: Path) -> None:
 
 MODEL, SYSTEM, INSTANCE = "parts/model.yaml", "parts/system.yaml", "instance.yaml"
 HOSTILE = {
+    "bandwidth without a unit": (MODEL, "50 GB/s, 100", "50, 100", MODEL, "50 what?"),
     "index of an unknown datum": (
         MODEL,
         "{dim: dims}",
