@@ -303,6 +303,59 @@ def test_a_rate_refines_as_the_step_it_stands_for() -> None:
     assert found[0].sustained_fraction("bf16") == pytest.approx(found[1].sustained_fraction("bf16"), rel=1e-6)
 
 
+def steps_of(*factors: float) -> list[dict[str, Any]]:
+    step = predict_training(STEP).predicted or 0.0
+    return [STEP | {"id": f"step {index}", "value": factor * step} for index, factor in enumerate(factors)]
+
+
+def test_steps_that_only_more_than_the_peak_explains_are_refused_by_name() -> None:
+    with pytest.raises(SpecError, match=r"ask for 1\d\d % of the matrix peak \(gemm.sustained.bf16\)") as caught:
+        refine(H100, steps_of(0.55, 0.6, 0.58), where=WHERE)
+    assert caught.value.message.endswith("shorter than all of it gives: step 0, step 2, step 1")
+    assert "FLOPs of a step" in (caught.value.hint or "")
+
+
+@pytest.mark.parametrize("device", ["h100", "b200"])
+def test_an_impossible_step_among_possible_ones_is_refused_by_name(device: str) -> None:
+    row = STEP if device == "h100" else B200_STEP
+    step = predict_training(row).predicted or 0.0
+    rows = [row | {"id": f"of {factor}", "value": factor * step} for factor in (1.0, 0.5, 1.1)]
+    with pytest.raises(SpecError, match="shorter than all of the matrix peak, the rate of the links") as caught:
+        refine(load_device(device), rows, where=WHERE)
+    assert caught.value.message.endswith(" gives: of 0.5")
+
+
+def test_steps_as_much_faster_as_the_model_errs_are_fitted() -> None:
+    assert refine(H100, steps_of(0.8, 0.78), where=WHERE).fitted == 2
+
+
+def test_of_many_impossible_steps_the_five_worst_are_named() -> None:
+    with pytest.raises(SpecError, match="step 6, step 5, step 4, step 3, step 2 and 2 more"):
+        refine(H100, steps_of(*(0.6 - 0.01 * index for index in range(7))), where=WHERE)
+
+
+def test_steps_a_tenth_faster_leave_every_share_possible() -> None:
+    shares = {change.constant: change.after for change in refine(H100, steps_of(0.9, 0.9), where=WHERE).changes}
+    assert H100.sustained_fraction("bf16") < shares["gemm.sustained.bf16"] <= 1
+    assert max(shares.values()) <= 1
+
+
+def test_a_step_in_milliseconds_moves_nothing_and_is_not_counted() -> None:
+    slower = (1.2, 1.19, 1.21, 1.2)
+    alone, beside = (refine(H100, steps_of(*factors), where=WHERE) for factors in (slower, (*slower, 1200.0)))
+    assert beside.device == alone.device
+    assert (beside.fitted, len(beside.residuals), sum(error.rows for error in beside.errors)) == (4, 4, 4)
+    assert dict(beside.left_out) == {"10 or more times further off than the other steps": 1}
+
+
+def test_an_outlier_among_spread_steps_is_one_beyond_their_own_spread() -> None:
+    # off by 0, 1.5, 3 ... in percent, the outlier by a third: twenty times the median deviation
+    spread = [1.2 * (1 + 0.015 * index) for index in range(-3, 4)]
+    result = refine(H100, steps_of(*spread, 1.6), where=WHERE)
+    assert [warning.partition(" is ")[0] for warning in result.warnings] == ["step 7"]
+    assert refine(H100, steps_of(*spread), where=WHERE).warnings == ()
+
+
 @pytest.mark.parametrize(
     ("row", "reason"),
     [

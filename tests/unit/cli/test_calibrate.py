@@ -152,11 +152,17 @@ def test_a_misspelt_key_of_steps_or_rows_is_named_once(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("change", "said"),
     [
-        ({"value": 2600}, "odd is 1,000 times longer than the other steps would have it: probably in milliseconds"),
+        (
+            {"value": 2600},
+            "odd is 1,000 times longer than the other steps would have it: probably in milliseconds; it is left",
+        ),
         ({"value": 0.0433}, "60 times shorter than the other steps would have it: probably in minutes"),
         ({"value": 2600, "metric": "tokens_per_s"}, "times longer than the other steps would have it: check its unit"),
         ({"value": 2600, "metric": "step_time_ms"}, None),
-        ({"value": 5.0}, None),
+        ({"value": 8.3}, "odd is 3.2 times longer than the other steps would have it, and fitted: check its job"),
+        ({"value": 5.0}, "odd is 1.9 times longer than"),
+        ({"value": 1.9}, "odd is 1.4 times shorter than"),
+        ({"value": 2.8}, None),
     ],
 )
 def test_one_step_in_another_unit_is_named(change: dict[str, Any], said: str | None, tmp_path: Path) -> None:
