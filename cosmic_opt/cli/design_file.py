@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import sys
 from pathlib import Path
+from typing import TextIO
 
 from cosmic_opt.api import Problem
 from cosmic_opt.catalog.columns import read_members
 from cosmic_opt.catalog.edits import Edits
 from cosmic_opt.catalog.store import MAX_FILE_BYTES, read_text
-from cosmic_opt.cli.files import require_file
+from cosmic_opt.cli.files import is_pipe, require_file
 from cosmic_opt.errors import SpecError, Where, nearest
 from cosmic_opt.psa.document import Entry, read_yaml
 from cosmic_opt.psa.domain import Value
@@ -60,15 +61,35 @@ def read_values(problem: Problem, source: str | None, option: str = "--design") 
 
 
 def _open(source: str, option: str) -> Entry:
-    if source != "-":
-        path = Path(source)
+    name, where = ("stdin" if source == "-" else source), Where(f"{option} {source}")
+    path = Path(source)
+    if source == "-":
+        text = _piped(sys.stdin, where)
+    elif is_pipe(path):  # `--design <(command)`
+        try:
+            with path.open(encoding="utf-8") as pipe:
+                text = _piped(pipe, where)
+        except OSError as error:
+            raise SpecError(f"cannot read it: {error.strerror}", where=where, hint="check its rights") from None
+    else:
         require_file(path, option)
-        return _design_of(read_yaml(read_text(path), str(path), if_empty=IF_EMPTY))
+        text = read_text(path)
+    return _design_of(read_yaml(text, name, if_empty=IF_EMPTY))
+
+
+def _piped(stream: TextIO, where: Where) -> str:
+    """Return the text of a stream, which can be read once.
+
+    Raises:
+        SpecError: too long, or not UTF-8 text.
+    """
     try:
-        text = sys.stdin.read(MAX_FILE_BYTES)
+        text = stream.read(MAX_FILE_BYTES + 1)
     except UnicodeDecodeError:
-        raise SpecError("stdin is not UTF-8 text", where=Where(f"{option} -"), hint="pipe JSON or YAML in") from None
-    return _design_of(read_yaml(text, "stdin", if_empty=IF_EMPTY))
+        raise SpecError("the input is not UTF-8 text", where=where, hint="pipe JSON or YAML in") from None
+    if len(text) > MAX_FILE_BYTES:
+        raise SpecError("the input is too long", where=where, hint=f"at most {MAX_FILE_BYTES:,} bytes")
+    return text
 
 
 def _design_of(root: Entry) -> Entry:

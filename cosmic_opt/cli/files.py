@@ -59,6 +59,14 @@ def whole_file(path: Path, *, where: Where = OUT) -> Iterator[IO[str]]:
             temporary.unlink(missing_ok=True)
 
 
+def is_pipe(path: Path) -> bool:
+    """Return whether a path is a pipe; of what cannot even be looked at, `require_file` says why."""
+    try:
+        return path.is_fifo()
+    except (OSError, ValueError):
+        return False
+
+
 def require_file(path: Path, option: str) -> None:
     """Refuse a path that is no file, naming the nearest file beside it.
 
@@ -76,6 +84,7 @@ def require_file(path: Path, option: str) -> None:
     if folder:
         raise SpecError(f"{str(path)!r} is a folder, not a file", where=where, hint=hint)
     if there:
+        hint = "save what it gives to a file, and name that"
         raise SpecError(f"{str(path)!r} is not a regular file", where=where, hint=hint)
     close = close_names(path.name, beside, most=1)
     raise SpecError(

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection
 from typing import Annotated
 
 import typer
@@ -13,6 +12,8 @@ from cosmic_opt.cli.options import Request, problem_command
 from cosmic_opt.cli.time_limit import TimeLimit, seconds_of
 from cosmic_opt.errors import SpecError, Where, nearest
 from cosmic_opt.feasibility.conflict import first_conflict
+from cosmic_opt.psa.parameter_set import ParameterSet
+from cosmic_opt.psa.quantity import structural_names
 from cosmic_opt.reporting.counts import why_empty
 from cosmic_opt.search.budget import Budget
 
@@ -39,8 +40,9 @@ def pareto(
 
     budget = Budget(None if time_limit is None else seconds_of(time_limit))
     kind = request.problem.spec.kind
-    known = {FIRST, *request.problem.parameter_set.quantities}
-    others = other_objectives(DEFAULTS[kind.name] if objectives is None else objectives, kind, known)
+    others = other_objectives(
+        DEFAULTS[kind.name] if objectives is None else objectives, kind, request.problem.parameter_set
+    )
     front = request.problem.pareto(*others, budget=budget)
     scored = request.problem.scored(*others)
     infeasible = front_status(front) == "infeasible"
@@ -57,16 +59,20 @@ def pareto(
     return {"infeasible": INFEASIBLE, "unknown": LIMIT}.get(front_status(front), DONE)
 
 
-def other_objectives(text: str, kind: JobKind, known: Collection[str]) -> list[str]:
+def other_objectives(text: str, kind: JobKind, parameter_set: ParameterSet) -> list[str]:
     """Return the one or two quantities beside `step_time`; of a served model, which has several times, every one.
 
     Raises:
-        SpecError: not two or three different names of `known` quantities, or `step_time` is not one of them.
+        SpecError: not two or three different names of quantities, `step_time` is not one of them, or one beside it is
+            simulated, too.
     """
+    quantities = parameter_set.quantities
+    known = list(quantities) if kind is INFERENCE else [FIRST, *structural_names(quantities)]
     names = [name.strip() for name in text.split(",")]
     for name in names:
         if name and name not in known:
-            raise SpecError(f"unknown quantity {name!r}", where=Where("--objectives"), hint=nearest(name, known))
+            what = f"{name!r} cannot be beside step_time" if name in quantities else f"unknown quantity {name!r}"
+            raise SpecError(what, where=Where("--objectives"), hint=nearest(name, known))
     if kind is INFERENCE:
         if len(names) not in (2, 3) or len(set(names)) != len(names) or not all(names):
             hint = "write --objectives throughput_per_npu,output_token_time"

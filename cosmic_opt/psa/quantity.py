@@ -50,3 +50,8 @@ class SimulatedQuantity:
     name: str
     unit: Unit
     description: str
+
+
+def structural_names(quantities: Mapping[str, Quantity | SimulatedQuantity]) -> list[str]:
+    """Return the names of the structural ones: what a front may have beside `step_time`."""
+    return [name for name, quantity in quantities.items() if isinstance(quantity, Quantity)]

@@ -19,7 +19,7 @@ from cosmic_opt.ir.check import recheck
 from cosmic_opt.ir.lower import lower
 from cosmic_opt.ir.model import LoweredModel
 from cosmic_opt.psa.parameter_set import DesignBatch, ParameterSet
-from cosmic_opt.psa.quantity import Quantity
+from cosmic_opt.psa.quantity import Quantity, structural_names
 from cosmic_opt.search import kernel
 from cosmic_opt.search.budget import Budget
 from cosmic_opt.search.every_front import front_of_all
@@ -145,7 +145,7 @@ def _by_scoring(
 def _quantity(parameter_set: ParameterSet, name: str) -> Quantity:
     quantity = parameter_set.quantities.get(name)
     if not isinstance(quantity, Quantity):
-        known = [other for other, value in parameter_set.quantities.items() if isinstance(value, Quantity)]
+        known = structural_names(parameter_set.quantities)
         raise SpecError(f"{name!r} is not a structural quantity here", hint=nearest(name, known))
     return quantity
 

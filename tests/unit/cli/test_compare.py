@@ -1,11 +1,12 @@
 from __future__ import annotations
 
 import json
+import os
 from pathlib import Path
 
 import pytest
 
-from tests.unit.cli.running import run
+from tests.unit.cli.running import Done, run
 
 NAME = "cosmic/gpt3-13b-system1"
 
@@ -49,6 +50,35 @@ def test_one_design_is_compared_with_the_instance_s_own(designs: list[Path]) -> 
     assert done.code == 0
     assert "own design" in done.out
     assert "knobs that differ" in done.out
+
+
+def piped(content: bytes, *arguments: str) -> Done:
+    """Run `compare` with a design from a pipe, as `--design <(command)` gives it."""
+    reader, writer = os.pipe()
+    try:
+        os.write(writer, content)
+        os.close(writer)
+        return run("compare", NAME, "--design", f"/dev/fd/{reader}", *arguments)
+    finally:
+        os.close(reader)
+
+
+def test_a_design_from_a_pipe_is_that_of_the_file(designs: list[Path]) -> None:
+    there = run("compare", NAME, "--design", str(designs[0]), "--json").keys
+    here = piped(designs[0].read_bytes(), "--json").keys
+    assert [each["design"] for each in here["designs"]] == [each["design"] for each in there["designs"]]
+
+
+@pytest.mark.parametrize("content", [b"", b"\xff\xfe", b"[1]", b"dp: 1\x00"])
+def test_a_pipe_without_a_design_is_refused_with_a_hint(content: bytes) -> None:
+    done = piped(content)
+    assert (done.code, done.out) == (2, "")
+    assert "hint:" in done.err
+
+
+def test_a_device_is_to_be_saved_to_a_file() -> None:
+    done = run("compare", NAME, "--design", "/dev/null")
+    assert "is not a regular file\n  hint: save what it gives to a file" in done.err
 
 
 def test_a_design_and_itself_differ_in_nothing(designs: list[Path]) -> None:

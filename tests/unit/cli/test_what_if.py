@@ -149,7 +149,7 @@ def test_hostile_input_is_refused_with_a_hint(arguments: tuple[str, ...]) -> Non
     assert "hint:" in done.err
 
 
-SERVED = "llama3-70b/h100-8-serving"
+SERVED, LLAMA = "llama3-70b/h100-8-serving", "llama3-70b/h100-64"
 SOON = ("--require", "first_token_time <= 200 ms")
 
 
@@ -193,6 +193,12 @@ def test_designs_counted_before_rules_on_simulated_times_are_called_so(tmp_path:
         (NAME, "step_time,network_cots", "did you mean 'network_cost'"),
         (SERVED, "bogus", "unknown quantity 'bogus'"),
         (SERVED, "throughput,first_token_tim", "did you mean 'first_token_time'"),
+        (LLAMA, "step_time,energy", "'energy' cannot be beside step_time\n  hint: known: device_cost, memory_per_npu,"),
+        (
+            LLAMA,
+            "step_time,bogus",
+            "unknown quantity 'bogus'\n  hint: known: device_cost, memory_per_npu, network_cost,",
+        ),
         (NAME, "step_time", "not step_time and one or two quantities"),
         (SERVED, "throughput", "not two or three quantities"),
         (NAME, "step_time,", "not step_time and one or two quantities"),
