@@ -103,10 +103,15 @@ def _require_analytical(spec: InstanceSpec, workload: Transformer, data: Mapping
     if "precision" in data:
         hint = "add 'stack: megatron-te-2025', or leave the precision out"
         raise SpecError("a precision needs a software stack", where=spec.where, hint=hint)
-    if not workload.is_dense or workload.clamped_gate or workload.mtp_layers:
+    parts = {
+        "experts": workload.experts,
+        "latent attention": workload.latent,
+        "a clamped gate": workload.clamped_gate,
+        "multi-token prediction": workload.mtp_layers,
+    }
+    if has := [name for name, part in parts.items() if part]:
         raise SpecError(
-            f"{workload.name} has experts, latent attention, a clamped gate or multi-token prediction, which only "
-            "calibrated stacks run",
+            f"{workload.name} has {' and '.join(has)}, which only calibrated stacks run",
             where=spec.where,
             hint="add 'stack: megatron-te-2025' to the instance, or --set stack=megatron-te-2025",
         )

@@ -202,5 +202,7 @@ def read_setting(name: str, text: str, spec: InstanceSpec) -> dict[str, Value]:
     bandwidths = [f"bandwidth[{d}]" for d in range(len(spec.system.dimensions))]
     if name in bandwidths:
         return {name: Datum(Unit.BYTES_PER_S).read(name, text, where)}
+    if name in SHAPE:
+        raise SpecError(f"{name!r} has no meaning here: {SHAPE[name].why}", where=where, hint="set it where one trains")
     known = [*job, *SYSTEM, *shape, *software, "latency", *latencies, *bandwidths]
     raise SpecError(f"unknown datum {name!r}", where=where, hint=nearest(name, known))

@@ -45,7 +45,7 @@ def explain(
         why_not = wider.why_not(values, limit=limit)
     from cosmic_opt.reporting.explanations import explanation_keys, explanation_text
 
-    text = explanation_text(request.title, explanation, why_not)
+    text = explanation_text(request.title, explanation, why_not, request.edits)
     request.output.result("explain", explanation_keys(explanation, why_not), text)
     return DONE
 

@@ -28,6 +28,7 @@ from cosmic_opt.solvers.base import SolveStatus
 from cosmic_opt.units import Unit, show
 
 WIDTH = 100
+UNCHANGED = Edits()
 
 
 def explanation_keys(explanation: Explanation, why_not: WhyNot | None) -> dict[str, object]:
@@ -159,8 +160,8 @@ def _change_text(parameter_set: ParameterSet, change: Change) -> str:
             return f"allow {column.name} = {value_spelled(column, value)} (now {now})"
 
 
-def explanation_text(title: str, explanation: Explanation, why_not: WhyNot | None) -> str:
-    """Return the answer for a person."""
+def explanation_text(title: str, explanation: Explanation, why_not: WhyNot | None, changed: Edits = UNCHANGED) -> str:
+    """Return the answer for a person; `changed` are the edits that were asked about."""
     parts = [_verdict(title, explanation)]
     if explanation.conflicts:
         parts.append(_conflicts_text(explanation.conflicts))
@@ -176,10 +177,16 @@ def explanation_text(title: str, explanation: Explanation, why_not: WhyNot | Non
         parts += _why_not_text(why_not)
     idle = explanation.cannot_run
     if why_not is None and explanation.feasible and (idle is None or not idle.every):
-        parts.append("  nothing excludes it; --design FILE asks about one design")
+        parts.append("  nothing excludes it; --design FILE asks about one design" + _what_it_costs(changed))
     if why_not is None and idle is not None:
         parts.append(nothing_runs_text(idle) if idle.every else f"warning: {some_cannot_run(idle)}")
     return "\n\n".join(parts)
+
+
+def _what_it_costs(changed: Edits) -> str:
+    """Return a line that names the command which solves with and without the edits, where there are any."""
+    moved = changed.set or changed.fix or changed.free or changed.require or changed.without
+    return f"\n  what-if {shlex.join(edit_arguments(changed))} shows what it costs" if moved else ""
 
 
 def _verdict(title: str, explanation: Explanation) -> str:

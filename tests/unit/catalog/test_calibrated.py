@@ -86,9 +86,19 @@ def test_a_device_without_constants_is_refused(tmp_path: Path) -> None:
 
 def test_experts_need_a_stack(tmp_path: Path) -> None:
     name = _instance(tmp_path, workload="mixtral-8x7b", stack="")
-    with pytest.raises(SpecError, match="experts, latent attention, a clamped gate or multi-token"):
+    with pytest.raises(SpecError, match="mixtral-8x7b has experts, which only calibrated stacks run"):
         _ = Problem.load(name).instance
     assert Problem.load(name).set(stack="megatron-te-2025", npus=64).count().value > 0
+
+
+def test_of_what_needs_a_stack_only_what_is_there_is_named() -> None:
+    with pytest.raises(SpecError, match="has multi-token prediction, which only calibrated stacks run"):
+        _ = Problem.load("cosmic/gpt3-175b-system2").set(mtp_layers=1).instance
+
+
+def test_multi_token_prediction_of_a_served_model_is_refused_as_trained() -> None:
+    with pytest.raises(SpecError, match="has no meaning here: layers of multi-token prediction, which are trained"):
+        _ = Problem.load("llama3-70b/h100-8-serving").set(mtp_layers=1).instance
 
 
 def test_experts_in_fp16_are_whole_on_every_rank() -> None:
@@ -106,7 +116,7 @@ def test_multi_token_prediction_is_set_where_it_is_trained_by_a_calibrated_stack
     assert [each.model.mtp_layers for each in own if isinstance(each, Calibrated)] == [0, 2]
     for name, count, message in (
         ("deepseek-v3/h100-1024", -1, "out of range"),
-        ("deepseek-v3/h200-8-serving", 1, "unknown datum"),
+        ("deepseek-v3/h200-8-serving", 1, "trained and not served"),
         ("cosmic/gpt3-13b-system2", 1, "multi-token prediction"),
     ):
         with pytest.raises(SpecError, match=message):

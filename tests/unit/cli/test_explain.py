@@ -21,6 +21,14 @@ def typed(line: str) -> Done:
     return run(*shlex.split(command), stdin=stdin)
 
 
+def test_of_edits_that_nothing_excludes_what_if_shows_the_cost() -> None:
+    said = "  nothing excludes it; --design FILE asks about one design"
+    plain = run("explain", "llama3-8b/h100-8")
+    edited = run("explain", "llama3-8b/h100-8", "--fix", "tp=8", "--require", "pp == 1")
+    assert plain.out.endswith(f"{said}\n")
+    assert edited.out.endswith(f"{said}\n  what-if --fix tp=8 --require 'pp == 1' shows what it costs\n")
+
+
 def test_a_capacity_too_small_is_explained() -> None:
     done = run("explain", GPT3, "--set", "memory_capacity=1GB", "--json")
     keys = done.keys
