@@ -8,7 +8,7 @@ import typer
 
 from cosmic_opt.cli.exits import DONE, INFEASIBLE, LIMIT
 from cosmic_opt.cli.options import Request, problem_command
-from cosmic_opt.feasibility.conflict import first_conflict
+from cosmic_opt.feasibility.conflict import Conflict, first_conflict
 from cosmic_opt.reporting.counts import count_keys, explain_count, shape_text
 from cosmic_opt.reporting.dead_knobs import equivalence_keys, equivalence_text
 from cosmic_opt.search.budget import Budget
@@ -31,7 +31,7 @@ def count(
     problem = request.problem
     result = problem.count(engine=solver)
     seconds = clock.elapsed()
-    conflict = first_conflict(problem.parameter_set) if result.value == 0 else ()
+    conflict = first_conflict(problem.parameter_set) if result.value == 0 else Conflict()
     keys = count_keys(result, conflict, seconds)
     text = explain_count(request.title, problem.parameter_set, result, conflict, seconds)
     if up_to_equivalence and result.value and result.outgrown_at is None:

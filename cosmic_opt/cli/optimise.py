@@ -12,7 +12,7 @@ from cosmic_opt.cli.exits import DONE, INFEASIBLE, LIMIT
 from cosmic_opt.cli.options import Request, problem_command
 from cosmic_opt.cli.time_limit import TimeLimit, seconds_of
 from cosmic_opt.errors import SpecError, Where
-from cosmic_opt.feasibility.conflict import first_conflict
+from cosmic_opt.feasibility.conflict import Conflict, first_conflict
 from cosmic_opt.search.budget import Budget
 from cosmic_opt.solvers.base import SolveStatus
 
@@ -49,7 +49,7 @@ def optimise(
     for why in optimum.passed_over:
         request.output.log(f"the start is passed over: {why}")
     infeasible = optimum.status is SolveStatus.INFEASIBLE
-    conflict = first_conflict(optimum.design.parameter_set) if infeasible else ()
+    conflict = first_conflict(optimum.design.parameter_set) if infeasible else Conflict()
     instance = request.problem.instance
     warnings = warnings_of(instance, optimum.design)
     keys = {"name": instance.name, "scope": instance.scope, **optimum_keys(optimum, conflict, seconds)}

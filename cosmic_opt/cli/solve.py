@@ -20,7 +20,7 @@ from cosmic_opt.cli.files import check_target, whole_file
 from cosmic_opt.cli.options import Request, problem_command
 from cosmic_opt.cli.time_limit import TimeLimit, seconds_of
 from cosmic_opt.errors import SpecError, Where, nearest
-from cosmic_opt.feasibility.conflict import first_conflict
+from cosmic_opt.feasibility.conflict import Conflict, first_conflict
 from cosmic_opt.reporting.counts import why_empty
 from cosmic_opt.search.budget import Budget
 from cosmic_opt.search.engine_names import ANALYTICAL, ENGINES, EVENTS
@@ -199,7 +199,7 @@ def _show(request: Request, outcome: Outcome, around: Around, budget: Budget, *,
     skipped = outcome.engine == EVENTS or budget.out_of_time()
     knobs = None if skipped else problem.dead_knobs(budget)
     infeasible = outcome.status is SolveStatus.INFEASIBLE
-    conflict = first_conflict(problem.parameter_set) if infeasible else ()
+    conflict = first_conflict(problem.parameter_set) if infeasible else Conflict()
     idle = outcome.cannot_run or problem.cannot_run(seed=request.seed)
     keys = answer_keys(outcome, problem.instance, score, conflict, knobs, idle, seed=request.seed, stop=stop)
     text = answer_text(request.title, outcome, problem.instance, score, knobs, idle, seed=request.seed, stop=stop)

@@ -20,6 +20,14 @@ from cosmic_opt.solvers.registry import load_solver
 Rules = frozenset[int]
 
 
+@dataclass(frozen=True, slots=True)
+class Conflict:
+    """Rules that no design obeys together; unless `minimal`, some of them may not be needed for that."""
+
+    rules: tuple[Constraint, ...] = ()
+    minimal: bool = True
+
+
 @dataclass
 class Oracle:
     """Tells whether some design satisfies a set of rules; remembers what it was asked.
@@ -68,16 +76,41 @@ def minimal_conflicts(parameter_set: ParameterSet, limit: int = 1) -> list[tuple
     return [tuple(rules[position] for position in sorted(conflict)) for conflict in sorted(found, key=_by_size)]
 
 
-def first_conflict(parameter_set: ParameterSet) -> tuple[Constraint, ...]:
-    """Return one minimal conflict of a problem without a design.
+def first_conflict(parameter_set: ParameterSet) -> Conflict:
+    """Return one conflict of a problem that was proved to have no design.
 
-    Where the structural rules do allow designs, those on simulated quantities exclude them, and they are the answer.
-
-    Raises:
-        LimitError: neither engine can decide a subset of the rules.
+    It is minimal unless some subset of the rules is too large to decide. Where the structural rules do allow designs,
+    those on simulated quantities exclude them, and they are the answer.
     """
-    conflicts = minimal_conflicts(parameter_set)
-    return conflicts[0] if conflicts else tuple(rule for rule in parameter_set.constraints if rule.simulated)
+    try:
+        conflicts = minimal_conflicts(parameter_set)
+    except LimitError:
+        return _smaller(parameter_set)
+    if conflicts:
+        return Conflict(conflicts[0])
+    return Conflict(tuple(rule for rule in parameter_set.constraints if rule.simulated))
+
+
+def _smaller(parameter_set: ParameterSet) -> Conflict:
+    """Return what is left of the rules when each goes that the rest is known to do without, the last declared first.
+
+    A model declares first what bounds the others (the world's size, memory): while these stay, the rest is small.
+    """
+    rules = [rule for rule in parameter_set.constraints if not rule.simulated]
+    oracle, kept = Oracle(parameter_set, rules), frozenset(range(len(rules)))
+
+    def excluded(chosen: Rules) -> bool:
+        try:
+            return not oracle.satisfiable(chosen)
+        except LimitError:
+            return False
+
+    if not excluded(kept):
+        return Conflict(parameter_set.constraints, minimal=False)
+    for rule in sorted(kept, reverse=True):
+        if excluded(kept - {rule}):
+            kept -= {rule}
+    return Conflict(tuple(rules[position] for position in sorted(kept)), minimal=False)
 
 
 def _by_size(conflict: Rules) -> tuple[int, list[int]]:

@@ -2,17 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import asdict, dataclass
 
 from cosmic_opt.analysis.dead_knobs import DeadKnobs
 from cosmic_opt.catalog.bind import BoundInstance
-from cosmic_opt.psa.parameter_set import Constraint
+from cosmic_opt.feasibility.conflict import Conflict
 from cosmic_opt.reporting.dead_knobs import dead_keys, dead_text
 from cosmic_opt.reporting.designs import design_text, designs_keys
 from cosmic_opt.reporting.launch import launch_keys, launch_text
 from cosmic_opt.reporting.numbers import count_text, designs_text, exact
-from cosmic_opt.reporting.rules import rule_keys
+from cosmic_opt.reporting.rules import conflict_keys
 from cosmic_opt.reporting.runnable import cannot_run_keys, some_cannot_run
 from cosmic_opt.search.engine_names import CALIBRATED, EVENTS
 from cosmic_opt.search.objective import Objective
@@ -66,7 +66,7 @@ def answer_keys(
     outcome: Outcome,
     instance: BoundInstance,
     score: Score | None,
-    conflict: Sequence[Constraint],
+    conflict: Conflict,
     knobs: DeadKnobs | None,
     idle: CannotRun | None,
     *,
@@ -110,7 +110,7 @@ def answer_keys(
         "study": None if outcome.study is None else asdict(outcome.study),
     }
     if outcome.status is SolveStatus.INFEASIBLE:
-        keys["conflict"] = [rule_keys(rule) for rule in conflict]
+        keys |= conflict_keys(conflict)
     return keys
 
 

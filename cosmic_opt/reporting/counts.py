@@ -6,15 +6,16 @@ import math
 from collections.abc import Sequence
 
 from cosmic_opt.analysis.cluster_ties import reads_npus
+from cosmic_opt.feasibility.conflict import Conflict
 from cosmic_opt.feasibility.count import Component, CountResult
 from cosmic_opt.feasibility.feasible_set import DiagramShape
-from cosmic_opt.psa.parameter_set import Constraint, ParameterSet
+from cosmic_opt.psa.parameter_set import ParameterSet
 from cosmic_opt.reporting.designs import fixed_text
 from cosmic_opt.reporting.numbers import compress, count_text, designs_text, exact, share_text, table
-from cosmic_opt.reporting.rules import rule_keys, rules_text
+from cosmic_opt.reporting.rules import conflict_keys, rules_text
 
 
-def count_keys(result: CountResult, conflict: Sequence[Constraint], seconds: float) -> dict[str, object]:
+def count_keys(result: CountResult, conflict: Conflict, seconds: float) -> dict[str, object]:
     """Return the object of `count --json`; `lower` and `upper` stand there when the count is not exact."""
     keys: dict[str, object] = {
         "value": result.value,
@@ -39,7 +40,7 @@ def count_keys(result: CountResult, conflict: Sequence[Constraint], seconds: flo
     if not result.exact:
         keys |= {"lower": result.lower, "upper": result.value, "bounded": list(result.not_counted)}
     if result.value == 0:
-        keys["conflict"] = [rule_keys(rule) for rule in conflict]
+        keys |= conflict_keys(conflict)
     if result.outgrown_at is not None:
         keys["outgrown_at"] = result.outgrown_at
     return keys
@@ -61,7 +62,7 @@ def shape_text(result: CountResult) -> str:
 
 
 def explain_count(
-    title: str, parameter_set: ParameterSet, result: CountResult, conflict: Sequence[Constraint], seconds: float
+    title: str, parameter_set: ParameterSet, result: CountResult, conflict: Conflict, seconds: float
 ) -> str:
     """Return the count for a person: the number, its share of the grid, and the choices that multiply to it."""
     if result.value == 0:
@@ -92,19 +93,24 @@ def _headline(title: str, result: CountResult) -> str:
     return "\n".join(lines)
 
 
-def why_empty(conflict: Sequence[Constraint]) -> str:
+def why_empty(conflict: Conflict) -> str:
     """Return which rules exclude every design together, and what to do."""
-    if not conflict:
+    rules = conflict.rules
+    if not rules:
         return "  no rule excludes it: a domain is empty, or the designs break rules on the step (explain says which)"
-    together = "this rule excludes every design:" if len(conflict) == 1 else "these rules exclude each other:"
-    required = [rule for rule in conflict if rule.where.file == "--require"]
-    loose = [rule.name for rule in conflict if rule not in required and not reads_npus(rule)]
+    together = "this rule excludes every design:" if len(rules) == 1 else "these rules exclude each other:"
+    if not conflict.minimal:
+        note = "too large to shrink: some of these rules may not be needed for it"
+        fewer = "with more parameters fixed (--fix) the conflict may be small enough, or change the data back (--set)"
+        return f"{together}\n{rules_text(rules)}\n  {note}\n  hint: {fewer}"
+    required = [rule for rule in rules if rule.where.file == "--require"]
+    loose = [rule.name for rule in rules if rule not in required and not reads_npus(rule)]
     ways = ["explain finds the cheapest changes", "free a parameter"]
     if required:
         ways.insert(1, "leave out a --require")
     elif loose:
         ways.insert(1, f"drop a rule that need not hold for you (--without {loose[0]})")
-    return f"{together}\n{rules_text(conflict)}\n  hint: {', '.join(ways[:-1])}, or {ways[-1]}"
+    return f"{together}\n{rules_text(rules)}\n  hint: {', '.join(ways[:-1])}, or {ways[-1]}"
 
 
 def _components_table(parameter_set: ParameterSet, result: CountResult) -> str:

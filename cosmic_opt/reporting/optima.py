@@ -2,23 +2,22 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from fractions import Fraction
 
 from cosmic_opt.analysis.optimise import Optimum
-from cosmic_opt.psa.parameter_set import Constraint
+from cosmic_opt.feasibility.conflict import Conflict
 from cosmic_opt.reporting.answers import gap_text
 from cosmic_opt.reporting.counts import why_empty
 from cosmic_opt.reporting.designs import design_text, designs_keys
 from cosmic_opt.reporting.numbers import exact
-from cosmic_opt.reporting.rules import rule_keys
+from cosmic_opt.reporting.rules import conflict_keys
 from cosmic_opt.reporting.runnable import cannot_run_keys, nothing_runs_text
 from cosmic_opt.search.objective import objective_of
 from cosmic_opt.solvers.base import SolveStatus
 from cosmic_opt.units import Unit, show
 
 
-def optimum_keys(optimum: Optimum, conflict: Sequence[Constraint], seconds: float) -> dict[str, object]:
+def optimum_keys(optimum: Optimum, conflict: Conflict, seconds: float) -> dict[str, object]:
     """Return the object of `optimise --json`; amounts are in base units, a throughput as the nearest float."""
     keys: dict[str, object] = {
         "status": optimum.status.value,
@@ -42,11 +41,11 @@ def optimum_keys(optimum: Optimum, conflict: Sequence[Constraint], seconds: floa
         "seconds": seconds,
     }
     if optimum.status is SolveStatus.INFEASIBLE:
-        keys["conflict"] = [rule_keys(rule) for rule in conflict]
+        keys |= conflict_keys(conflict)
     return keys
 
 
-def optimum_text(title: str, optimum: Optimum, conflict: Sequence[Constraint], seconds: float) -> str:
+def optimum_text(title: str, optimum: Optimum, conflict: Conflict, seconds: float) -> str:
     """Return the answer for a person."""
     by = "by its start, no solver needed," if optimum.proved_by_start else f"by {optimum.solver}"
     if optimum.solver is None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from cosmic_opt.errors import Where
+from cosmic_opt.feasibility.conflict import Conflict
 from cosmic_opt.psa.parameter_set import Constraint
 from cosmic_opt.reporting.numbers import table
 
@@ -17,6 +18,11 @@ def rule_keys(constraint: Constraint) -> dict[str, object]:
         "where": str(constraint.where),
         "why": constraint.why,
     }
+
+
+def conflict_keys(conflict: Conflict) -> dict[str, object]:
+    """Return the keys of an answer that say why no design is feasible."""
+    return {"conflict": [rule_keys(rule) for rule in conflict.rules], "conflict_minimal": conflict.minimal}
 
 
 def rules_text(constraints: Sequence[Constraint]) -> str:

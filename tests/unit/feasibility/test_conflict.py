@@ -8,8 +8,10 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from cosmic_opt.api import Problem
-from cosmic_opt.feasibility.conflict import _conflicts, first_conflict, minimal_conflicts, shrink
+from cosmic_opt.errors import LimitError
+from cosmic_opt.feasibility.conflict import Conflict, Oracle, _conflicts, first_conflict, minimal_conflicts, shrink
 from cosmic_opt.psa.parameter_set import Constraint, ParameterSet
+from cosmic_opt.reporting.counts import why_empty
 from tests.strategies import FOCUSES, Source, brute_force, sources
 
 
@@ -91,6 +93,34 @@ def test_conflicts_of_the_full_stack_name_the_rules_a_person_would(
 def test_rules_on_simulated_quantities_are_blamed_only_when_the_others_allow_a_design() -> None:
     table1 = Problem.load("cosmic/table1-1024")
     slow = table1.require("step_time <= 1 ns").parameter_set
-    assert [rule.name for rule in first_conflict(slow)] == ["required"]
+    assert [rule.name for rule in first_conflict(slow).rules] == ["required"]
     impossible = table1.require("tp == 3", "step_time <= 1 ns").parameter_set
-    assert [rule.name for rule in first_conflict(impossible)] == ["required_1"]
+    assert [rule.name for rule in first_conflict(impossible).rules] == ["required_1"]
+
+
+def test_a_rule_whose_rest_is_too_large_to_decide_stays_in_the_conflict(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Of tp > 8 and tp < 8 nothing can go; whether the world's size can is not decided, so it stays."""
+    problem = Problem.load("cosmic/gpt3-175b-system2").require("tp > 8", "tp < 8").parameter_set
+    assert first_conflict(problem).minimal
+    ask = Oracle.satisfiable
+
+    def limited(oracle: Oracle, chosen: frozenset[int]) -> bool:
+        if not any(oracle.rules[position].name == "world_size" for position in chosen):
+            raise LimitError("too many ways", hint="shorten a domain")
+        return ask(oracle, chosen)
+
+    monkeypatch.setattr(Oracle, "satisfiable", limited)
+    conflict = first_conflict(problem)
+    assert [rule.name for rule in conflict.rules] == ["world_size", "required_1", "required_2"]
+    assert not conflict.minimal
+    assert "too large to shrink: some of these rules may not be needed" in why_empty(conflict)
+
+
+def test_rules_that_are_too_large_to_decide_at_all_are_the_conflict(monkeypatch: pytest.MonkeyPatch) -> None:
+    problem = Problem.load("cosmic/table1-1024").require("tp == 3").parameter_set
+
+    def limited(oracle: Oracle, chosen: frozenset[int]) -> bool:
+        raise LimitError("too many ways", hint="shorten a domain")
+
+    monkeypatch.setattr(Oracle, "satisfiable", limited)
+    assert first_conflict(problem) == Conflict(problem.constraints, minimal=False)
