@@ -165,3 +165,12 @@ def test_a_design_of_a_larger_cluster_has_rates_of_the_npus_that_it_uses() -> No
     assert keys["metrics"]["step_time_s"] == own["metrics"]["step_time_s"]
     assert keys["metrics"]["model_flop_fraction"] == own["metrics"]["model_flop_fraction"] < 1
     assert keys["warnings"][0].startswith("the design uses 1,024 NPUs and there are 100: ")
+
+
+def test_terms_that_take_no_time_stand_in_the_breakdown_of_every_design() -> None:
+    dense, mixture = (
+        run("simulate", name, "--json").keys["breakdown"] for name in ("llama3-70b/h100-64", "deepseek-v3/h100-1024")
+    )
+    assert {*mixture} - {*dense} == {"dispatch_s", "multi_token_prediction_s"}
+    assert {*dense} <= {*mixture}
+    assert (dense["context_parallel_s"], mixture["head_s"], mixture["multi_token_prediction_s"]) == (0.0, 0.0, 0.0)
