@@ -71,6 +71,7 @@ def calibrated_of(
     data["user_buffers"], data["expert_groups"] = int(recipe.user_buffers), int(recipe.expert_groups)
     data["block_parameters"] = int(has_block_parameters(stack, recipe))
     data["latent_attention"] = int(workload.latent is not None)
+    data["modules_again"] = int(recipe.modules_again and stack.framework == "megatron-core")
     refuse_decided(spec, f"stack {stack.name!r}", DECIDED_BY_STACK, changed)
     device = device_of(spec)
     device.peak(recipe.precision)

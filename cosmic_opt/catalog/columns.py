@@ -184,7 +184,7 @@ class _Columns:
     def values_of(self, parameter: ParameterSpec, name: str, domain: tuple[Value, ...]) -> tuple[Value, ...]:
         """Return the model's values and the instance's own (DESIGN: full stack holds every single-stack space)."""
         values = self._with_own(parameter, name, domain)
-        check_knob(parameter.name, values, parameter.where)
+        check_knob(parameter.name, values, parameter.where, calibrated="stack" in self.data)
         return values
 
     def _with_own(self, parameter: ParameterSpec, name: str, domain: tuple[Value, ...]) -> tuple[Value, ...]:

@@ -23,7 +23,7 @@ from cosmic_opt.workloads.serving_quantities import KNOBS as SERVING_KNOBS
 from cosmic_opt.workloads.serving_quantities import POOLS, knob_name
 from cosmic_opt.workloads.stack import CONTEXT_EXCHANGES, GRADIENT_OVERLAPS, TENSOR_OVERLAPS
 from cosmic_opt.workloads.training import ATTENTION_KERNELS, OFFLOADS, RECOMPUTE
-from cosmic_opt.workloads.training_designs import SCHEDULES
+from cosmic_opt.workloads.training_designs import FRAMEWORK_RECOMPUTE, SCHEDULES
 
 LARGEST = 10**18
 
@@ -62,7 +62,7 @@ TRAINING_JOB: Mapping[str, Datum] = {
     "global_batch": Datum(high=10**9, why="sequences per optimizer step, over all NPUs"),
     "seq": Datum(high=10**8, why="tokens of a sequence"),
     "micro_batch": Datum(high=10**9, why="sequences one pipeline pass processes"),
-    "recompute": Datum(choices=RECOMPUTE, why="what backward runs again instead of keeping it"),
+    "recompute": Datum(choices=FRAMEWORK_RECOMPUTE, why="what backward runs again instead of keeping it"),
     "zero_stage": Datum(low=0, high=3, why="what is sharded over dp and sp"),
     "sequence_parallel": Datum(low=0, high=1, why="norms and residuals split over tp"),
     "interleave": Datum(high=10**6, why="pieces of consecutive layers that every pipeline stage is cut in"),
@@ -152,8 +152,10 @@ def read_datum(kind: JobKind, name: str, text: str | int | float, where: Where) 
     return {"prompt": mix.prompt, "output": mix.output}
 
 
-def check_knob(name: str, values: Sequence[Value], where: Where) -> None:
+def check_knob(name: str, values: Sequence[Value], where: Where, *, calibrated: bool) -> None:
     """Refuse values without a meaning of a parameter that is read by name; any other parameter is free.
+
+    Single modules run again only where the problem is `calibrated`, that is where a software stack decides.
 
     Raises:
         SpecError: the first such value, and what is allowed.
@@ -161,10 +163,11 @@ def check_knob(name: str, values: Sequence[Value], where: Where) -> None:
     if name not in KNOBS:
         return
     datum = KNOBS[name]
+    choices = RECOMPUTE if name == "recompute" and not calibrated else datum.choices
     for value in values:
-        if datum.choices and value not in datum.choices:
-            raise SpecError(f"{name!r} cannot be {value!r}", where=where, hint=f"allowed: {', '.join(datum.choices)}")
-        if not datum.choices and not (isinstance(value, int) and datum.low <= value <= datum.high):
+        if choices and value not in choices:
+            raise SpecError(f"{name!r} cannot be {value!r}", where=where, hint=f"allowed: {', '.join(choices)}")
+        if not choices and not (isinstance(value, int) and datum.low <= value <= datum.high):
             hint = f"allowed: whole numbers from {datum.low} to {datum.high}"
             raise SpecError(f"{name!r} cannot be {value!r}", where=where, hint=hint)
 

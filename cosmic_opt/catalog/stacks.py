@@ -84,7 +84,7 @@ def load_recipe(name: str) -> Recipe:
     """
     fields = find_precision("training", name).fields(
         required=("precision", "cast_bytes", "matmul_share", "gather_bytes", "block_scaled", "user_buffers"),
-        optional=("cast_weight_bytes", "narrow_parameters", "expert_groups"),
+        optional=("cast_weight_bytes", "narrow_parameters", "expert_groups", "modules_again"),
     )
     return Recipe(
         name.lower(),
@@ -97,6 +97,7 @@ def load_recipe(name: str) -> Recipe:
         cast_weight_bytes=number(fields["cast_weight_bytes"]) if "cast_weight_bytes" in fields else 0.0,
         narrow_parameters="narrow_parameters" in fields and fields["narrow_parameters"].flag(),
         expert_groups="expert_groups" not in fields or fields["expert_groups"].flag(),
+        modules_again="modules_again" not in fields or fields["modules_again"].flag(),
     )
 
 

@@ -167,6 +167,8 @@ def _torchtitan_recompute(recompute: str, chosen: int, layers: int) -> list[str]
     mode, option = "--activation_checkpoint.mode", "--activation_checkpoint.selective_ac_option"
     if recompute == "selective":
         return [f"{mode} selective", f"{option} op"]
+    if recompute == "modules":
+        return [f"{NO_OPTION} recompute={recompute}"]
     if recompute != "full" or not chosen:
         return [f"{mode} {recompute}"]
     every = layers // min(chosen, layers)
@@ -187,7 +189,7 @@ def _maxtext(knobs: Mapping[str, Value], own: Calibrated) -> list[str]:
         f"per_device_batch_size={int(knobs['micro_batch']) / chips:g}",
         *([f"gradient_accumulation_steps={passes}"] if passes > 1 else []),
         f"max_target_length={knobs['seq']}",
-        f"remat_policy={MAXTEXT_REMAT[str(knobs['recompute'])]}",
+        *[f"remat_policy={policy}" for name, policy in MAXTEXT_REMAT.items() if name == knobs["recompute"]],
         *MAXTEXT_RECIPES.get(own.recipe.name, [f"{NO_OPTION} precision={own.recipe.name}"]),
     ]
     known: dict[str, Collection[Value]] = {
@@ -195,6 +197,7 @@ def _maxtext(knobs: Mapping[str, Value], own: Calibrated) -> list[str]:
         "zero_stage": (0, 3) if knobs["cp"] == 1 else (3,),  # the axis `context` shards weights, too
         "reshard_after_forward": (1,),
         "prefetch": (1,),
+        "recompute": tuple(MAXTEXT_REMAT),
         "recompute_layers": (0,),
         "tensor_overlap": ("none", own.stack.tensor_mode),
         "gradient_overlap": (own.stack.overlap.gradient,),

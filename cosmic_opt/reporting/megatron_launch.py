@@ -12,6 +12,7 @@ from cosmic_opt.psa.domain import Value
 from cosmic_opt.reporting.launch_entries import NO_OPTION, missing, notes_last
 from cosmic_opt.system.hardware import BLACKWELL, Device
 from cosmic_opt.workloads.language_model import LanguageModel
+from cosmic_opt.workloads.recomputed_modules import module_widths
 from cosmic_opt.workloads.stage_load import stage_layers
 from cosmic_opt.workloads.training_designs import TrainingDesigns
 
@@ -49,7 +50,7 @@ def megatron_options(knobs: Mapping[str, Value], own: Calibrated, domain_npus: i
     found += [flag for flag, given in flags.items() if given]
     if knobs["cp"] != 1 and knobs["context_exchange"] != "ring":
         found.append(f"--cp-comm-type {EXCHANGES[str(knobs['context_exchange'])]}")
-    found += _recompute(str(knobs["recompute"]), int(knobs["recompute_layers"]))
+    found += _recompute(str(knobs["recompute"]), int(knobs["recompute_layers"]), own.model)
     if knobs["recompute_layers"] and own.model.mtp_layers:  # the block method leaves them out
         found += [f"{NO_OPTION} recompute_layers={knobs['recompute_layers']} of multi-token prediction"]
     found += _precision(own, distributed=knobs["zero_stage"] == 1, beside=knobs["gradient_overlap"] == "window")
@@ -124,7 +125,10 @@ def _experts(knobs: Mapping[str, Value], own: Calibrated, domain_npus: int) -> l
     return found
 
 
-def _recompute(recompute: str, layers: int) -> list[str]:
+def _recompute(recompute: str, layers: int, model: LanguageModel) -> list[str]:
+    """Return how it recomputes; selective recompute is that of the attention core unless modules are named."""
+    if recompute == "modules":
+        return ["--recompute-granularity selective", f"--recompute-modules {' '.join(module_widths(model).names)}"]
     if recompute == "full" and layers:
         return ["--recompute-granularity full", "--recompute-method block", f"--recompute-num-layers {layers}"]
     if recompute == "full":

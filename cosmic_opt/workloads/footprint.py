@@ -10,6 +10,7 @@ from numpy.typing import NDArray
 
 from cosmic_opt.workloads.dispatch import hides_dispatch
 from cosmic_opt.workloads.language_model import LanguageModel
+from cosmic_opt.workloads.recomputed_modules import module_widths
 from cosmic_opt.workloads.stack import WEIGHT_BYTES, Stack
 from cosmic_opt.workloads.stage_load import StageLoad, first_layers_model, loads
 from cosmic_opt.workloads.training_designs import Batch, FloatArray, TrainingDesigns
@@ -188,7 +189,19 @@ def _kept_bytes(job: FootprintJob, designs: TrainingDesigns, operand_bytes: floa
     again = designs.recompute
     inputs = 2 * designs.tokens(job) * job.model.hidden / _split(job, designs)
     partly = kept * (1 - ELEMENTWISE_SHARE * again.elementwise) - again.attention * score_bytes(job, designs)
+    partly = partly - again.modules * _module_bytes(job, designs, operand_bytes)
     return np.asarray(again.layers * inputs + (1 - again.layers) * np.maximum(partly, inputs))
+
+
+def _module_bytes(job: FootprintJob, designs: TrainingDesigns, operand_bytes: float) -> FloatArray:
+    """Return what one layer does not keep per micro-batch where its modules run again: outputs of norms and of the
+    activation, as operands of maps, what a clamped gate keeps, and queries, keys and values."""
+    model, widths = job.model, module_widths(job.model)
+    chain = CLAMPED_GATE_KEPT_BYTES if model.clamped_gate else 0
+    keys = model.score_width + model.value_width if job.stack.repeats_keys else model.kv_width
+    attention = 2.0 * (model.score_width + keys) if widths.up_maps else 0.0
+    inside = attention + (operand_bytes + chain) * widths.activation * designs.capacity
+    return np.asarray(designs.tokens(job) * (operand_bytes * widths.norms / _split(job, designs) + inside / designs.tp))
 
 
 def _joining_bytes(job: FootprintJob, designs: TrainingDesigns, operand_bytes: float) -> FloatArray:

@@ -3,13 +3,19 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import fields
 
 import numpy as np
 from numpy.typing import NDArray
 
 from cosmic_opt.psa.quantity import Values
-from cosmic_opt.workloads.training import RECOMPUTE
-from cosmic_opt.workloads.training_designs import SCHEDULES, Recompute, TrainingDesigns, named_recompute
+from cosmic_opt.workloads.training_designs import (
+    FRAMEWORK_RECOMPUTE,
+    SCHEDULES,
+    Recompute,
+    TrainingDesigns,
+    named_recompute,
+)
 
 DEGREES = ("dp", "tp", "pp", "cp", "ep", "interleave", "micro_batch")
 WORLD = ("dp", "tp", "pp", "cp")
@@ -40,8 +46,8 @@ def knob_names(names: Mapping[str, object] | set[str]) -> dict[str, str]:
 def designs_of(values: Mapping[str, Values], selective: str, layers: int) -> tuple[TrainingDesigns, NDArray[np.bool_]]:
     """Return designs and which split norms over tp; `values` hold every knob, `selective` is the stack's meaning.
 
-    Recompute and the pipeline's schedule are text, or the index of their name in `RECOMPUTE` and `SCHEDULES`. The
-    layers of the model say which share of a virtual stage `recompute_layers` is; 0 means all of them.
+    Recompute and the pipeline's schedule are text, or the index of their name in `FRAMEWORK_RECOMPUTE` and
+    `SCHEDULES`. The layers of the model say which share of a virtual stage `recompute_layers` is; 0 means all of them.
     """
     numbers = {
         name: np.asarray(values[name], dtype=float) for name in (*DEGREES, "zero_stage", "shard_replicas", "prefetch")
@@ -71,6 +77,5 @@ def _indices(names: Values, known: tuple[str, ...]) -> NDArray[np.int64]:
 def _recompute(names: Values, selective: str) -> Recompute:
     if names.dtype.kind not in "iu":
         return named_recompute(names, selective)
-    table = named_recompute(np.array(RECOMPUTE), selective)
-    parts = (table.layers, table.attention, table.elementwise, table.matmul, table.collectives)
-    return Recompute(*(part[names] for part in parts))
+    table = named_recompute(np.array(FRAMEWORK_RECOMPUTE), selective)
+    return Recompute(*(getattr(table, each.name)[names] for each in fields(Recompute)))

@@ -209,6 +209,7 @@ class Recipe:
         cast_weight_bytes: Of both orientations of a cast weight, where a stack keeps them beside its 16 bits.
         narrow_parameters: A distributed optimizer writes parameters in this width: there is no 16-bit copy then.
         expert_groups: Experts can be sharded over ranks (expert parallelism).
+        modules_again: Backward can run single modules of a layer again (`recomputed_modules`).
     """
 
     name: str
@@ -221,6 +222,7 @@ class Recipe:
     cast_weight_bytes: float
     narrow_parameters: bool
     expert_groups: bool
+    modules_again: bool
 
     @property
     def operand_bytes(self) -> float:

@@ -9,10 +9,13 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from cosmic_opt.errors import SpecError, Where
+from cosmic_opt.workloads.training import RECOMPUTE
 
 FloatArray = NDArray[np.float64]
 SCHEDULES = ("one_f_one_b", "gpipe", "zero_bubble")
 """Pipeline schedules; one forward, one backward is interleaved where a design has virtual stages."""
+FRAMEWORK_RECOMPUTE = (*RECOMPUTE, "modules")
+"""What frameworks call recompute: "modules" are those of a layer that Megatron-Core runs again one by one."""
 
 
 class Batch(Protocol):
@@ -32,7 +35,8 @@ class Recompute:
     """Shares of forward work that backward runs again, per design; 0 nothing, 1 all of it.
 
     `layers` is the share of layers whose whole forward runs again, collectives included. In the other layers
-    `attention`, `elementwise`, `matmul` and `collectives` (of tensor parallelism) are the shares of these alone.
+    `attention`, `elementwise`, `matmul` and `collectives` (of tensor parallelism) are the shares of these alone, and
+    `modules` that of the modules in `recomputed_modules`.
     """
 
     layers: FloatArray
@@ -40,6 +44,7 @@ class Recompute:
     elementwise: FloatArray
     matmul: FloatArray
     collectives: FloatArray
+    modules: FloatArray
 
     @classmethod
     def of(
@@ -50,15 +55,16 @@ class Recompute:
         elementwise: float = 0,
         matmul: float = 0,
         collectives: float = 0,
+        modules: float = 0,
     ) -> Self:
         """Broadcast the shares to the shape of `layers`."""
         shape = np.asarray(layers, dtype=float)
-        shares = (attention, elementwise, matmul, collectives)
+        shares = (attention, elementwise, matmul, collectives, modules)
         return cls(shape, *(np.full(shape.shape, share, dtype=float) for share in shares))
 
     def with_layers(self, layers: FloatArray) -> Self:
         """Return the choice with another share of whole layers."""
-        names = ("attention", "elementwise", "matmul", "collectives")
+        names = (each.name for each in fields(self) if each.name != "layers")
         return type(self)(*np.broadcast_arrays(layers, *(getattr(self, name) for name in names)))
 
 
@@ -132,7 +138,7 @@ class TrainingDesigns:
             if name not in CHOICES and not np.all(np.asarray(column) >= 1):
                 raise SpecError(f"{name} is below 1", where=Where(key=name), hint="give 1 or more")
         again = recompute or Recompute.of(0.0)
-        shares = (again.layers, again.attention, again.elementwise, again.matmul, again.collectives)
+        shares = (getattr(again, each.name) for each in fields(Recompute))
         every = (np.atleast_1d(np.asarray(column, dtype=float)) for column in (*columns, *shares))
         arrays = np.broadcast_arrays(*every)
         shared = Recompute(*arrays[len(columns) :])
@@ -162,8 +168,8 @@ SAVED_OPERATORS = {"elementwise": 1.0, "matmul": 0.5, "collectives": 0.5}
 
 
 def named_recompute(names: NDArray[np.str_], selective: str) -> Recompute:
-    """Return what "none", "selective" and "full" run again; `selective` is the stack's meaning of the second."""
-    chosen, nothing = (names == "selective").astype(float), np.zeros(names.shape)
+    """Return what the names of `FRAMEWORK_RECOMPUTE` run again; `selective` is the stack's meaning of the second."""
+    whole, modules, chosen = ((names == name).astype(float) for name in ("full", "modules", "selective"))
     shares = SAVED_OPERATORS if selective == "operators" else {"attention": 1.0}
     parts = {name: shares.get(name, 0.0) * chosen for name in ("attention", "elementwise", "matmul", "collectives")}
-    return Recompute(np.where(names == "full", 1.0, nothing), **parts)
+    return Recompute(whole, **parts, modules=modules)

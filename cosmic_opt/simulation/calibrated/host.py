@@ -7,6 +7,7 @@ import numpy as np
 from cosmic_opt.simulation.calibrated.communication import COLLECTIVES_PER_PASS
 from cosmic_opt.simulation.calibrated.job import FloatArray, Recompute, TrainingDesigns, TrainingSetup
 from cosmic_opt.simulation.calibrated.layer import softmax_is_fused
+from cosmic_opt.simulation.calibrated.modules import module_kernels
 
 SHARPNESS = 5
 """Power of the smooth maximum of device and host time: queues between the two are finite."""
@@ -54,4 +55,5 @@ def _operator_launches(setup: TrainingSetup, again: Recompute) -> FloatArray:
     attention = ATTENTION_KERNELS[setup.stack.attention.kind]
     kernels = again.attention * attention + again.matmul * PRODUCT_KERNELS
     kernels = kernels + again.elementwise * (LAYER_KERNELS - PRODUCT_KERNELS - attention)
+    kernels = kernels + again.modules * module_kernels(setup.model)
     return kernels * setup.stack.host.forward_launches / LAYER_KERNELS

@@ -32,7 +32,7 @@ def implied_recompute(setup: TrainingSetup, designs: TrainingDesigns) -> Recompu
     capacity = max(FILLED_SHARE * setup.device.installed_bytes, setup.device.memory_bytes)
     drop = (keep > capacity).astype(float)
     share = np.clip((cheap - capacity) / np.maximum(cheap - full, 1.0), 0.0, 1.0)
-    return Recompute(np.where(drop > 0, share, 0.0), nothing, drop, nothing, nothing)
+    return Recompute(np.where(drop > 0, share, 0.0), nothing, drop, nothing, nothing, nothing)
 
 
 def published_states_bytes(model: LanguageModel, tp: int, pp: int) -> float:

@@ -24,11 +24,11 @@ from cosmic_opt.simulation.calibrated.step import step_time
 from cosmic_opt.units import TICKS_PER_SECOND
 from cosmic_opt.workloads.knobs import DEFAULTS, designs_of, knob_names
 from cosmic_opt.workloads.language_model import training_flops
-from cosmic_opt.workloads.training_designs import SCHEDULES, Recompute
+from cosmic_opt.workloads.training_designs import FRAMEWORK_RECOMPUTE, SCHEDULES, Recompute
 
 IntArray = NDArray[np.int64]
 
-CATEGORIES = {**ANALYTICAL, **JOB_WIDE, "pipeline_schedule": SCHEDULES}
+CATEGORIES = {**ANALYTICAL, **JOB_WIDE, "pipeline_schedule": SCHEDULES, "recompute": FRAMEWORK_RECOMPUTE}
 """Text knobs; `evaluate` also takes them as an index into these names."""
 MOST_SECONDS = 4e6
 """46 days; the clock holds 106."""

@@ -21,6 +21,7 @@ from cosmic_opt.simulation.calibrated.layer import (
     head_pass,
     matmul_pass,
 )
+from cosmic_opt.simulation.calibrated.modules import modules_s
 from cosmic_opt.simulation.calibrated.moe import (
     dispatch_exposed,
     dispatch_pass,
@@ -117,7 +118,7 @@ def _layer_work(setup: TrainingSetup, cells: TrainingDesigns) -> Work:
     """Return the work of a layer alone."""
     layer = _layer(setup, cells)
     whole = total(layer)
-    recompute = _recompute_s(cells, layer, whole)
+    recompute = _recompute_s(cells, layer, whole) + modules_s(setup, cells)
     device, launch = whole.both_s + recompute, layer_host_s(setup, cells)
     once = cells.with_recompute(Recompute.of(np.zeros_like(cells.tp)))
     plain = paced_s(whole.both_s, layer_host_s(setup, once))
@@ -154,7 +155,8 @@ def _layer(setup: TrainingSetup, designs: TrainingDesigns) -> dict[str, Pass]:
 
 
 def _recompute_s(designs: TrainingDesigns, passes: Mapping[str, Pass], whole: Pass) -> FloatArray:
-    """Return forward work that backward runs again; whole layers repeat their collectives too (Korthikanti 2022)."""
+    """Return forward work that backward runs again, single modules aside; whole layers repeat their collectives too
+    (Korthikanti 2022)."""
     again = designs.recompute
     total = again.layers * whole.forward_s
     rest = 1 - again.layers

@@ -124,6 +124,11 @@ def test_experts_are_sharded_in_every_precision_but_fp16() -> None:
     assert not load_recipe("fp16").expert_groups
 
 
+def test_modules_run_again_in_every_precision_but_fp16_and_delayed_scaling() -> None:
+    assert [name for name in ("bf16", "fp8-cs", "mxfp8", "nvfp4") if not load_recipe(name).modules_again] == []
+    assert [name for name in ("fp16", "fp8") if load_recipe(name).modules_again] == []
+
+
 def test_an_unknown_recipe_is_refused() -> None:
     with pytest.raises(SpecError, match="unknown precision 'fp9'"):
         load_recipe("fp9")

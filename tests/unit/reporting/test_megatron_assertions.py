@@ -24,7 +24,7 @@ TP, PP, CP, EP = (f"--{kind}-parallel-size" for kind in ("tensor-model", "pipeli
 VIRTUAL, LAYOUT = "--num-virtual-stages-per-pipeline-rank", "--pipeline-model-parallel-layout"
 ACCOUNTS = ("--account-for-embedding-in-pipeline-split", "--account-for-loss-in-pipeline-split")
 OVERLAP, FLEX = "--overlap-moe-expert-parallel-comm", "--moe-flex-dispatcher-backend"
-METHOD, AGAIN = "--recompute-method", "--recompute-num-layers"
+METHOD, AGAIN, MODULES = "--recompute-method", "--recompute-num-layers", "--recompute-modules"
 OPTIONAL = (
     *("gradient_overlap", "tensor_overlap", "context_exchange", "pipeline_schedule"),
     *("recompute_layers", "expert_load_percent"),
@@ -123,6 +123,20 @@ FACTS = (
         "full recompute has a method and a number of layers",
         lambda line: line.value("--recompute-granularity") == "full",
         lambda line: line.has(METHOD, AGAIN),
+    ),
+    Fact(
+        "modules that run again are of selective recompute, in grouped products and without delayed scaling",
+        lambda line: MODULES in line,
+        lambda line: (
+            line.value("--recompute-granularity") == "selective"
+            and "--moe-grouped-gemm" in line
+            and line.value("--fp8-recipe") != "delayed"
+        ),
+    ),
+    Fact(
+        "up projections that run again are those of latent attention, which the activation of experts comes with",
+        lambda line: MODULES in line,
+        lambda line: line.value(MODULES) == "layernorm moe_act" + (" mla_up_proj" if line.model.latent else ""),
     ),
     Fact(
         "uniform recompute of multi-token prediction is of one layer at a time",

@@ -68,6 +68,35 @@ def test_several_layers_ahead_rule_out_dispatch_beside_compute() -> None:
         assert (OVERLAP in launch_options(found.instance, found.baseline())) == typed
 
 
+@pytest.mark.parametrize(
+    ("name", "precision", "modules"),
+    [
+        ("deepseek-v3/gb200-256", "bf16", "layernorm moe_act mla_up_proj"),
+        ("deepseek-v3/gb200-256", "mxfp8", "layernorm moe_act mla_up_proj"),
+        ("mixtral-8x7b/h100-64", "bf16", "layernorm moe_act"),
+    ],
+)
+def test_modules_that_run_again_are_named(name: str, precision: str, modules: str) -> None:
+    problem = Problem.load(name).without("fits").set(precision=precision).fix(recompute="modules")
+    found = launch_options(problem.instance, problem.sample(1, seed=1))
+    assert "--recompute-granularity selective" in found
+    assert f"--recompute-modules {modules}" in found
+    assert not any(NO_OPTION in each for each in found)
+
+
+def test_selective_recompute_names_no_modules_which_is_the_attention_core() -> None:
+    found = options("deepseek-v3/h100-1024", **DEEPSEEK, recompute="selective")
+    assert not any("--recompute-modules" in each for each in found)
+
+
+@pytest.mark.parametrize("stack", ["torchtitan-2025", "maxtext-2025"])
+def test_other_frameworks_cannot_be_told_modules(stack: str) -> None:
+    problem = Problem.load("mixtral-8x7b/h100-64").without("fits").without("modules_of_stack").set(stack=stack)
+    fixed = problem.fix(recompute="modules")
+    found = launch_options(fixed.instance, fixed.sample(1, seed=1))
+    assert [each for each in found if "modules" in each] == [f"{NO_OPTION} recompute=modules"]
+
+
 def test_blocks_of_recompute_leave_the_layer_ahead_out_and_say_so() -> None:
     point = {**DEEPSEEK, "recompute": "full"}
     note = f"{NO_OPTION} recompute_layers=1 of multi-token prediction"
@@ -84,6 +113,7 @@ def test_gradients_that_are_held_in_16_bits_are_asked_for() -> None:
 
 def test_dispatch_beside_compute_is_asked_for_where_it_is_scored() -> None:
     assert OVERLAP in options("deepseek-v3/h100-1024", **DEEPSEEK, recompute="none")
+    assert OVERLAP in options("deepseek-v3/gb200-256")  # whose modules run again
     assert OVERLAP not in options("deepseek-v3/h100-1024", **DEEPSEEK, recompute="full")
     assert OVERLAP not in options("deepseek-v3/h100-1024", **{**DEEPSEEK, "interleave": 1}, recompute="none")
     assert OVERLAP not in options("llama3-70b/h100-64")

@@ -38,6 +38,7 @@ KNOBS = [
     ("llama3-8b/h200-32-fsdp", SHARDED, {"context_exchange": "ring"}, {"context_exchange": "all_gather"}),
     ("llama3-8b/h200-32-fsdp", SHARDED, {"recompute_layers": 7}, {"recompute_layers": 0}),
     ("mixtral-8x7b/h100-64", MIXTURE, {"ep": 1}, {}),
+    ("mixtral-8x7b/h100-64", MIXTURE, {"recompute": "modules"}, {}),
     ("mixtral-8x7b/h100-64", MIXTURE, {"expert_load_percent": 125}, {"expert_load_percent": 100}),
 ]
 

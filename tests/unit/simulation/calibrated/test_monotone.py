@@ -18,8 +18,7 @@ from cosmic_opt.simulation.calibrated.job import Recompute, TrainingDesigns, Tra
 from cosmic_opt.simulation.calibrated.simulator import CalibratedSimulator
 from cosmic_opt.simulation.calibrated.step import step_time
 from cosmic_opt.workloads.language_model import LanguageModel
-from cosmic_opt.workloads.training import RECOMPUTE
-from cosmic_opt.workloads.training_designs import named_recompute
+from cosmic_opt.workloads.training_designs import FRAMEWORK_RECOMPUTE, named_recompute
 from tests.unit.simulation.calibrated.jobs import DEEPSEEK, LLAMA_8B, QWEN_30B, setup
 
 INSTANCES = data_root() / "instances"
@@ -105,7 +104,7 @@ def faster(base: TrainingSetup, part: str, factor: float) -> TrainingSetup:
     return replace(base, nic_bytes_per_s=factor * base.nic_bytes_per_s)
 
 
-RECOMPUTED: tuple[str | float, ...] = (*RECOMPUTE, 0.25, 0.5, 0.75)
+RECOMPUTED: tuple[str | float, ...] = (*FRAMEWORK_RECOMPUTE, 0.25, 0.5, 0.75)
 
 
 def again(kind: float | str, base: TrainingSetup) -> Recompute:
@@ -125,7 +124,10 @@ AXES = {
     "shard_replicas": [1, 8],
 }
 """576 designs, most of them fully sharded."""
-MORE = (("none", "selective"), ("selective", "full"), ("none", 0.25), (0.25, 0.5), (0.5, 0.75), (0.75, "full"))
+MORE = (
+    *(("none", "selective"), ("selective", "full"), ("none", "modules"), ("modules", "full")),
+    *(("none", 0.25), (0.25, 0.5), (0.5, 0.75), (0.75, "full")),
+)
 JOBS = [
     (stack, model, sequence)
     for stack in ("torchtitan-2025", "fsdp-2023", "megatron-te-2025", "maxtext-2025")
@@ -153,12 +155,22 @@ def test_recompute_never_shortens_a_step(stack: str, model: LanguageModel, seque
         assert (times[less] <= times[more] * (1 + 1e-12)).all(), (less, more)
 
 
+@pytest.mark.parametrize("recipe", ["bf16", "fp8-cs", "mxfp8", "nvfp4"])
+@pytest.mark.parametrize("stack", ["megatron-te-2025", "megatron-te-2026"])
+def test_modules_that_run_again_lengthen_a_step_by_less_than_whole_layers(stack: str, recipe: str) -> None:
+    for model in (QWEN_30B, DEEPSEEK, replace(QWEN_30B, clamped_gate=True)):
+        base = setup(model, stack=stack, device="gb200", recipe=recipe)
+        none, modules, full = (steps(base, kind) for kind in ("none", "modules", "full"))
+        assert (none <= modules).all()
+        assert (modules < full).all()
+
+
 @pytest.mark.parametrize(("stack", "model", "sequence"), JOBS)
 def test_faster_hardware_never_slows_a_sharded_step_whatever_runs_again(
     stack: str, model: LanguageModel, sequence: int
 ) -> None:
     base = job(stack, model, sequence)
-    for kind in ("none", "selective", "full", 0.5):
+    for kind in (*FRAMEWORK_RECOMPUTE, 0.5):
         before = steps(base, kind)
         for part in HARDWARE:
             assert (steps(faster(base, part, 1.5), kind) <= before * (1 + 1e-12)).all(), (kind, part)
