@@ -126,9 +126,13 @@ def _experts(knobs: Mapping[str, Value], own: Calibrated, domain_npus: int) -> l
 
 
 def _recompute(recompute: str, layers: int, model: LanguageModel) -> list[str]:
-    """Return how it recomputes; selective recompute is that of the attention core unless modules are named."""
+    """Return how it recomputes; selective recompute is that of the attention core unless modules are named.
+
+    A model without such modules runs nothing again.
+    """
     if recompute == "modules":
-        return ["--recompute-granularity selective", f"--recompute-modules {' '.join(module_widths(model).names)}"]
+        names = " ".join(module_widths(model).names)
+        return ["--recompute-granularity selective", f"--recompute-modules {names}"] if names else []
     if recompute == "full" and layers:
         return ["--recompute-granularity full", "--recompute-method block", f"--recompute-num-layers {layers}"]
     if recompute == "full":

@@ -89,6 +89,12 @@ def test_selective_recompute_names_no_modules_which_is_the_attention_core() -> N
     assert not any("--recompute-modules" in each for each in found)
 
 
+def test_a_dense_model_has_no_modules_to_name_whatever_the_rules() -> None:
+    problem = Problem.load("llama3-70b/h100-64").set(precision="bf16").without("modules_of_experts").without("fits")
+    fixed = problem.fix(recompute="modules")
+    assert not any("recompute" in each for each in launch_options(fixed.instance, fixed.sample(1, seed=1)))
+
+
 @pytest.mark.parametrize("stack", ["torchtitan-2025", "maxtext-2025"])
 def test_other_frameworks_cannot_be_told_modules(stack: str) -> None:
     problem = Problem.load("mixtral-8x7b/h100-64").without("fits").without("modules_of_stack").set(stack=stack)
