@@ -5,6 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from cosmic_opt.simulation.calibrated.job import Recompute, TrainingDesigns, TrainingSetup
+from cosmic_opt.workloads.dispatch import hides_dispatch
 from cosmic_opt.workloads.footprint import footprint
 from cosmic_opt.workloads.language_model import LanguageModel
 
@@ -22,7 +23,8 @@ def implied_recompute(setup: TrainingSetup, designs: TrainingDesigns) -> Recompu
 
     First what is cheap to produce again is dropped; then so many layers run forward twice as memory demands, which
     is linear in their share. Operands count with 16 bits: a recipe's recompute is chosen once, and kept when its
-    precision is narrowed.
+    precision is narrowed. Where dispatch hides, as it cannot beside whole layers that run again, operators of so many
+    layers do, but not their dispatch.
     """
     nothing, everything = np.zeros_like(designs.tp), np.ones_like(designs.tp)
     keep, cheap, full = (
@@ -32,7 +34,10 @@ def implied_recompute(setup: TrainingSetup, designs: TrainingDesigns) -> Recompu
     capacity = max(FILLED_SHARE * setup.device.installed_bytes, setup.device.memory_bytes)
     drop = (keep > capacity).astype(float)
     share = np.clip((cheap - capacity) / np.maximum(cheap - full, 1.0), 0.0, 1.0)
-    return Recompute(np.where(drop > 0, share, 0.0), nothing, drop, nothing, nothing, nothing)
+    share = np.where(drop > 0, share, 0.0)
+    hides = hides_dispatch(setup.model, setup.stack, designs.with_recompute(Recompute.of(nothing)))
+    layers, operators = np.where(hides, 0.0, share), np.where(hides, share, 0.0)
+    return Recompute(layers, operators, drop, operators, operators, nothing)
 
 
 def published_states_bytes(model: LanguageModel, tp: int, pp: int) -> float:

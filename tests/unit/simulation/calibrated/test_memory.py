@@ -15,6 +15,7 @@ from cosmic_opt.simulation.calibrated.memory import (
     published_activation_bytes,
     published_states_bytes,
 )
+from cosmic_opt.workloads.dispatch import hides_dispatch
 from cosmic_opt.workloads.footprint import WORKSPACE_BYTES, footprint, layer_activation_bytes
 from cosmic_opt.workloads.language_model import LanguageModel
 from cosmic_opt.workloads.stage_load import in_flight
@@ -157,3 +158,16 @@ def test_the_fullest_of_very_many_stages_is_found() -> None:
     few, many = (footprint(GPT_JOB, TrainingDesigns.of(pp=96, interleave=n, dp=[1, 2])) for n in (1, 20))
     assert (few.stage == 0).all()
     assert (many.total_bytes > 0).all()
+
+
+def test_where_dispatch_hides_operators_run_again_and_dispatch_does_not() -> None:
+    """Layers that run again whole rule hiding out: what memory implies must not undo what the design does."""
+    designs = TrainingDesigns.of(dp=8, pp=[2, 2], ep=8, interleave=[1, 4])
+    job = setup(QWEN_30B, sequence=32768)
+    board = footprint(job, designs.with_recompute(Recompute.of(np.zeros(2), elementwise=1))).total_bytes.min() * 0.8
+    small = replace(job, device=replace(job.device, memory_bytes=board, installed_bytes=board))
+    found = implied_recompute(small, designs)
+    assert found.layers[0] > 0 == found.layers[1]
+    assert found.matmul[1] == found.attention[1] == found.collectives[1] > 0 == found.matmul[0]
+    assert np.all(found.elementwise == 1)
+    assert hides_dispatch(QWEN_30B, small.stack, designs.with_recompute(found)).tolist() == [False, True]
