@@ -23,7 +23,12 @@ MASKS = (
 )
 QUICKSTART = "quickstart.md"
 MODEL_FILES = "model-files.md"
-OWN_FILES = {QUICKSTART: ("my-cluster.yaml",), MODEL_FILES: ("my-model.yaml", "my-instance.yaml")}
+FILES = "files.md"
+OWN_FILES = {
+    QUICKSTART: ("my-cluster.yaml",),
+    MODEL_FILES: ("my-model.yaml", "my-instance.yaml"),
+    FILES: ("my-workload.yaml", "my-device.yaml", "my-prices.yaml", "my-system.yaml", "my-instance.yaml"),
+}
 """The files that the commands of a page read: its blocks of YAML, in order."""
 _CONSOLE = re.compile(r"^```console\n(.*?)^```$", re.MULTILINE | re.DOTALL)
 
