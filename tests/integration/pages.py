@@ -24,10 +24,12 @@ MASKS = (
 QUICKSTART = "quickstart.md"
 MODEL_FILES = "model-files.md"
 FILES = "files.md"
+COST_MODEL = "cost-model.md"
 OWN_FILES = {
     QUICKSTART: ("my-cluster.yaml",),
     MODEL_FILES: ("my-model.yaml", "my-instance.yaml"),
     FILES: ("my-workload.yaml", "my-device.yaml", "my-prices.yaml", "my-system.yaml", "my-instance.yaml"),
+    COST_MODEL: ("by-hand.yaml",),
 }
 """The files that the commands of a page read: its blocks of YAML, in order."""
 _CONSOLE = re.compile(r"^```console\n(.*?)^```$", re.MULTILINE | re.DOTALL)
