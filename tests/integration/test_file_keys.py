@@ -1,4 +1,4 @@
-"""docs/files.md names every key that a loader asks for, with its default, and no other."""
+"""docs/files.md names every key that a loader asks for; of workloads and data no other, with the defaults."""
 
 from __future__ import annotations
 
