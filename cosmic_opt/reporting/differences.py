@@ -230,9 +230,9 @@ def _place(change: Breakpoint) -> tuple[str, str]:
 
 def _knobs(over: Range, change: Breakpoint) -> str:
     if not change.low.answer.design:
-        return "the first feasible design"
+        return "a feasible design"
     if not change.high.answer.design:
-        return "no feasible design any more"
+        return "no feasible design"
     parameter_set = change.low.answer.instance.parameter_set
     return ", ".join(
         f"{name} {parameter_set.column(name).show(old)} -> {parameter_set.column(name).show(new)}"

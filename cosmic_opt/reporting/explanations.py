@@ -68,7 +68,7 @@ def _repair_keys(explanation: Explanation, repair: Repair) -> dict[str, object]:
         "change": _repair_text(explanation, repair),
         "cost": float(repair.relaxation.cost),
         "cost_exact": str(repair.relaxation.cost),
-        "proved": repair.relaxation.proved,
+        "proved": repair.relaxation.proved and not _leaves_rules_unseen(explanation),
         "edits": edit_arguments(repair.edits),
         "feasible_designs": repair.feasible_designs,
     }
@@ -221,21 +221,33 @@ def _conflicts_text(conflicts: Sequence[Sequence[Constraint]]) -> str:
 
 
 def _repairs_text(explanation: Explanation) -> str:
-    lines = ["cheapest changes that leave a design:"]
+    beside = _leaves_rules_unseen(explanation)
+    unseen = " before rules on simulated times, which may leave none" if beside else ""
+    lines = [f"cheapest changes that leave a design{unseen}:"]
     for repair in explanation.repairs:
         relaxation = repair.relaxation
         size = repair.feasible_designs
-        left = "" if size is None else f", then {count_text(size)} design{'s'[: size != 1]}"
-        proof = "" if relaxation.proved else ", not proved cheapest"
+        left = "" if size is None else f", then {_designs(size)}"
+        proof = "" if relaxation.proved and not beside else ", not proved cheapest"
         lines.append(f"  cost {_cost(relaxation.cost)}{left}{proof}")
         lines.append(f"    {_repair_text(explanation, repair)}")
         options = shlex.join(edit_arguments(repair.edits))
         lines.append(f"    {options or 'the problem as its file declares it'}")
-    if explanation.best is None and not explanation.achievable and explanation.repairs[0].relaxation.proved:
+    if not (beside or explanation.achievable) and explanation.best is None and explanation.repairs[0].relaxation.proved:
         kept = _kept_numbers(explanation)
         also = f" that leaves the numbers of {', '.join(kept)} as they are: no plain comparisons" if kept else ""
         lines.append(f"  proved: nothing costs less than the first{also}")
     return "\n".join(lines)
+
+
+def _designs(count: int) -> str:
+    return f"{count_text(count)} design{'s'[: count != 1]}"
+
+
+def _leaves_rules_unseen(explanation: Explanation) -> bool:
+    """Return whether a rule is on what only a simulator knows, and changes of others were not looked at under it."""
+    seen = explanation.best is not None or explanation.achievable
+    return not seen and any(rule.simulated for rule in explanation.instance.parameter_set.constraints)
 
 
 def _kept_numbers(explanation: Explanation) -> list[str]:
@@ -261,7 +273,7 @@ def _clusters_text(clusters: Clusters, npus: int) -> str:
         (clusters.above, npus + 1, clusters.most),
     ):
         if found is not None:
-            lines.append(f"  {exact(found.npus)} NPUs, then {count_text(found.feasible_designs)} designs")
+            lines.append(f"  {exact(found.npus)} NPUs, then {_designs(found.feasible_designs)}")
             lines.append(f"    {shlex.join(edit_arguments(found.edits))}")
         elif first <= last:
             lines.append(f"  none from {exact(first)} to {exact(last)}")

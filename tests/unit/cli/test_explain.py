@@ -220,3 +220,13 @@ def test_the_best_of_each_simulated_quantity_that_a_rule_names_is_reported() -> 
     both = run("explain", "llama3-70b/h100-64", "--require", "throughput >= 170 and step_time <= 9 s")
     assert "best achievable step_time without such rules: 9.5643 s, proved" in both.out
     assert "best achievable throughput without such rules: 13.3831 sequences/s, proved" in both.out
+
+
+def test_changes_beside_a_rule_on_simulated_times_are_not_called_proved() -> None:
+    """The step rule alone excludes every design, too: no change of the other one leaves any."""
+    asked = ("llama3-70b/h100-64", "--require", "step_time <= 5 s", "--require", "tp == 3")
+    done = run("explain", *asked)
+    assert "cheapest changes that leave a design before rules on simulated times, which may leave none:" in done.out
+    assert "proved: nothing costs less" not in done.out
+    assert not any(each["proved"] for each in run("explain", *asked, "--json").keys["relaxations"])
+    assert "proved: nothing costs less" in run("explain", *asked[:1], *asked[3:]).out
