@@ -325,6 +325,7 @@ def test_an_impossible_step_among_possible_ones_is_refused_by_name(device: str) 
     assert caught.value.message.endswith(" gives: of 0.5")
 
 
+@pytest.mark.slow
 def test_steps_as_much_faster_as_the_model_errs_are_fitted() -> None:
     assert refine(H100, steps_of(0.8, 0.78), where=WHERE).fitted == 2
 

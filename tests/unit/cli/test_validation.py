@@ -169,6 +169,7 @@ def test_without_rows_every_shipped_row_is_predicted_or_says_why() -> None:
     assert set(keys["rows"][0]) == KEYS
 
 
+@pytest.mark.slow
 def test_the_text_keeps_calibration_and_reported_rows_apart_and_is_short() -> None:
     out = run("validation").out
     assert "calibration" in out
