@@ -11,10 +11,11 @@ from cosmic_opt.catalog.calibrated import Calibrated
 from cosmic_opt.psa.domain import Value
 from cosmic_opt.reporting.launch_entries import NO_OPTION, missing, notes_last
 from cosmic_opt.system.hardware import BLACKWELL, Device
+from cosmic_opt.workloads.dispatch import hides_dispatch
 from cosmic_opt.workloads.language_model import LanguageModel
 from cosmic_opt.workloads.recomputed_modules import module_widths
 from cosmic_opt.workloads.stage_load import stage_layers
-from cosmic_opt.workloads.training_designs import TrainingDesigns
+from cosmic_opt.workloads.training_designs import Recompute, TrainingDesigns
 
 SIZES = {
     "--tensor-model-parallel-size": "tp",
@@ -102,7 +103,8 @@ def _experts(knobs: Mapping[str, Value], own: Calibrated, domain_npus: int) -> l
     Dispatch beside another micro-batch's compute has a flag of its own, not with full recompute or several layers of
     multi-token prediction.
     """
-    many, ep = knobs["interleave"] != 1 and own.model.dispatch_hides, int(knobs["ep"])
+    ep, full = int(knobs["ep"]), float(knobs["recompute"] == "full")
+    design = TrainingDesigns.of(ep=ep, interleave=int(knobs["interleave"]), recompute=Recompute.of(full))
     found = ["--expert-tensor-parallel-size 1"] if knobs["tp"] != 1 else []  # the flag's default is tp
     plain = own.recipe.name == "fp16"  # grouped products are for bf16
     found += [f"{NO_OPTION} grouped products of experts in fp16" if plain else "--moe-grouped-gemm"]
@@ -115,7 +117,7 @@ def _experts(knobs: Mapping[str, Value], own: Calibrated, domain_npus: int) -> l
         found += ["--moe-token-dispatcher-type alltoall"]
     if backend == "deepep" and ep > DEEPEP_RANKS:
         found += [f"{NO_OPTION} ep={ep} with DeepEP, whose kernels know {DEEPEP_RANKS} ranks"]
-    if ep > 1 and many and knobs["recompute"] != "full" and own.stack.overlap.dispatch_exposed < 1:
+    if hides_dispatch(own.model, own.stack, design)[0]:
         found += [OVERLAPPED_EXPERTS]
     if knobs["expert_load_percent"] != 100 and backend == "deepep":  # it does not pad to a capacity
         found += [f"{NO_OPTION} expert_load_percent={knobs['expert_load_percent']}"]

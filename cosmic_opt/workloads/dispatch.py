@@ -16,5 +16,5 @@ def hides_dispatch(model: LanguageModel, stack: Stack, designs: TrainingDesigns)
     An interleaved schedule does so, of stacks that overlap it at all. Layers that run again whole rule it out, and so
     do several layers of multi-token prediction (Megatron-Core asserts so).
     """
-    able = model.experts is not None and model.dispatch_hides and stack.overlap.dispatch_exposed < 1
+    able = model.experts is not None and model.mtp_layers < 2 and stack.overlap.dispatch_exposed < 1
     return np.asarray(able & (designs.ep > 1) & (designs.interleave > 1) & (designs.recompute.layers == 0))

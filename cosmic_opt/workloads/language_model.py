@@ -78,14 +78,6 @@ class LanguageModel:
             raise SpecError(f"mtp_layers is {self.mtp_layers}", where=Where(key="mtp_layers"), hint="at least 0")
 
     @property
-    def dispatch_hides(self) -> bool:
-        """Whether dispatch of experts may run beside another micro-batch: not with several layers ahead.
-
-        Megatron-Core asserts so (overlap_moe_expert_parallel_comm, NVIDIA/Megatron-LM transformer_config.py).
-        """
-        return self.mtp_layers <= 1
-
-    @property
     def score_width(self) -> int:
         """Elements a token's query and key are compared on, all heads together."""
         per_head = self.head_dim if self.latent is None else self.latent.nope_dim + self.latent.rope_dim

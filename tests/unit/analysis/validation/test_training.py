@@ -199,10 +199,10 @@ def test_primary_steps_are_within_4_percent_half_the_time_and_12_nine_times_in_t
 
 
 @pytest.mark.parametrize("fold", [(0, 1), (2,)])
-def test_all_steps_are_within_4_and_14_percent(fold: tuple[int, ...]) -> None:
+def test_all_steps_are_within_4_percent_half_the_time_and_13_nine_times_in_ten(fold: tuple[int, ...]) -> None:
     found = errors(fold)
     assert np.median(found) <= 0.04
-    assert np.quantile(found, 0.9) <= 0.14
+    assert np.quantile(found, 0.9) <= 0.13
 
 
 @pytest.mark.parametrize("fold", [(0, 1), (2,)])
@@ -226,11 +226,11 @@ def test_nine_calibration_steps_in_ten_lie_inside_the_interval_of_their_group() 
 
 
 @pytest.mark.parametrize("fold", [(0, 1), (2,)])
-def test_steps_with_experts_are_within_7_percent_half_the_time_and_21_nine_times_in_ten(fold: tuple[int, ...]) -> None:
+def test_steps_with_experts_are_within_6_percent_half_the_time_and_20_nine_times_in_ten(fold: tuple[int, ...]) -> None:
     found = errors(fold, "training, experts")
     assert len(found) == (51 if fold == (0, 1) else 19)
-    assert np.median(found) <= 0.07
-    assert np.quantile(found, 0.9) <= 0.21
+    assert np.median(found) <= 0.06
+    assert np.quantile(found, 0.9) <= 0.20
 
 
 def test_ranks_hold_within_each_large_source() -> None:
