@@ -23,7 +23,8 @@ from cosmic_opt.units import Unit, parse_exact
 
 @dataclass(frozen=True)
 class Breakpoint:
-    """Two points with different best designs; `exact` when no value of the grid lies between them."""
+    """Two points with different best designs, in the order of the sweep; `exact` when no value of the grid lies between
+    them."""
 
     low: Point
     high: Point
@@ -98,7 +99,8 @@ def breakpoints(sweep: Sweep, points: Sequence[Point], column: Column | None, so
             if grid is None:
                 found.append(Breakpoint(left, right, exact=False))
             elif grid.position(left.value) > grid.position(right.value):
-                found += reversed(list(_Bisection(sweep, grid, solves).between(right, left)))
+                rising = list(_Bisection(sweep, grid, solves).between(right, left))
+                found += [Breakpoint(change.high, change.low, change.exact) for change in reversed(rising)]
             else:
                 found += _Bisection(sweep, grid, solves).between(left, right)
     return found

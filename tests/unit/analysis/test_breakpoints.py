@@ -42,8 +42,11 @@ def test_a_falling_sweep_finds_the_places_of_the_rising_one() -> None:
     (_, rising, _), (_, falling, _) = (
         narrowed(SERVED, f"memory_capacity={over}") for over in ("34GB,34.3GB", "34.3GB,34GB")
     )
-    places = [[(each.low.value, each.high.value, each.exact) for each in found] for found in (rising, falling)]
-    assert places[0] == places[1][::-1] != []
+    up = [(each.low.value, each.high.value, each.exact) for each in rising]
+    down = [(each.high.value, each.low.value, each.exact) for each in falling]
+    assert up == down[::-1] != []
+    designs = [each.low.answer.design for each in falling], [each.high.answer.design for each in falling]
+    assert designs[0][1:] == designs[1][:-1]  # each change begins with the design that the one before it led to
 
 
 def test_at_a_breakpoint_the_new_design_begins_to_fit() -> None:
