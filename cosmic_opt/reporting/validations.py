@@ -6,7 +6,15 @@ from collections import Counter
 from collections.abc import Sequence
 from dataclasses import asdict
 
-from cosmic_opt.analysis.validation import Errors, GroupErrors, RankGroup, Regret, ValidationReport, ValidationRow
+from cosmic_opt.analysis.validation import (
+    Errors,
+    GroupErrors,
+    RankGroup,
+    Regret,
+    ValidationReport,
+    ValidationRow,
+    ValidationSummary,
+)
 from cosmic_opt.analysis.validation.measured import UNUSABLE
 from cosmic_opt.analysis.validation.row_keys import NOT_READ
 from cosmic_opt.reporting.numbers import exact, table
@@ -45,7 +53,7 @@ def validation_text(report: ValidationReport) -> str:
             f"absolute relative error: median {_error(summary.median_error)}, "
             f"90th percentile {_error(summary.p90_error)}, worst {_error(summary.worst_error)}"
         )
-    lines += _groups(summary.groups) + _ranks(summary.ranks) + _regret(summary.regret)
+    lines += _groups(summary.groups) + _ranks(summary.ranks) + _regret(summary)
     wrong = [row for row in report.rows if row.counted_error]
     wrong.sort(key=lambda row: -abs(row.error or 0))
     if wrong:
@@ -101,14 +109,20 @@ def _ranks(ranks: Sequence[RankGroup]) -> list[str]:
     return ["", table(header, rows[:SHOWN], right=tuple(range(1, len(header))))]
 
 
-def _regret(regret: Regret | None) -> list[str]:
+def _regret(summary: ValidationSummary) -> list[str]:
     """Return what the choice of the fastest prediction loses against the fastest measurement."""
-    if regret is None:
+    if summary.regret is None:
         return []
+    lines = ["", *_regret_lines("in", summary.regret)]
+    if summary.regret_reported is not None and summary.regret_reported != summary.regret:
+        lines += _regret_lines("among rows only reported, in", summary.regret_reported)
+    return lines
+
+
+def _regret_lines(where: str, regret: Regret) -> list[str]:
     percents = (100 * each for each in (regret.median, regret.p90, regret.worst))
     return [
-        "",
-        f"choosing by prediction, in {exact(regret.groups)} jobs of three measured splits or more: the best in "
+        f"choosing by prediction, {where} {exact(regret.groups)} jobs of three measured splits or more: the best in "
         f"{exact(regret.none)}, at most 5 % behind in {exact(regret.within_5)};",
         "median {:.1f} %, 90th percentile {:.1f} %, worst {:.1f} %".format(*percents),
     ]

@@ -78,6 +78,11 @@ class ValidationRow:
         return self.ranked is None or self.ranked.absolute
 
     @property
+    def is_reported(self) -> bool:
+        """Whether no constant may be fitted to the row: it has facts, and another fold than those, or none."""
+        return self.facts is not None and self.facts.fold not in CALIBRATION_FOLDS
+
+    @property
     def counted_error(self) -> float | None:
         """The error, None where it does not count."""
         return self.error if self.counts else None
@@ -137,7 +142,10 @@ class RankGroup:
 
 @dataclass(frozen=True, slots=True)
 class ValidationSummary:
-    """Counts, and absolute relative errors of the rows that have one; None when there is no such row."""
+    """Counts, and absolute relative errors of the rows that have one; None when there is no such row.
+
+    `regret` is over rows of all folds, `regret_reported` over those that are only reported.
+    """
 
     format: str
     rows: int
@@ -149,6 +157,7 @@ class ValidationSummary:
     groups: tuple[GroupErrors, ...] = ()
     ranks: tuple[RankGroup, ...] = ()
     regret: Regret | None = None
+    regret_reported: Regret | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -181,11 +190,17 @@ def summarise(name: str, rows: Sequence[ValidationRow]) -> ValidationSummary:
         worst_error=quantile(1.0),
         groups=tuple(_groups([row for row in rows if row.facts is not None and row.error is not None])),
         ranks=_rank_groups(rows),
-        regret=regret_of(
-            (row.choice, row.predicted, row.measured)
-            for row in rows
-            if row.choice is not None and row.predicted and row.measured and row.predicted > 0 and row.measured > 0
-        ),
+        regret=_regret(rows),
+        regret_reported=_regret([row for row in rows if row.is_reported]),
+    )
+
+
+def _regret(rows: Iterable[ValidationRow]) -> Regret | None:
+    """Return what choosing by prediction loses among rows that are choices and have both times."""
+    return regret_of(
+        (row.choice, row.predicted, row.measured)
+        for row in rows
+        if row.choice is not None and row.predicted and row.measured and row.predicted > 0 and row.measured > 0
     )
 
 
@@ -221,8 +236,8 @@ def _natural(name: str) -> tuple[int, str]:
 
 
 def _group(by: str, name: str, rows: Sequence[ValidationRow]) -> GroupErrors:
-    fitted = [row for row in rows if row.facts is not None and row.facts.fold in CALIBRATION_FOLDS]
-    reported = [row for row in rows if row.facts is not None and row.facts.fold not in CALIBRATION_FOLDS]
+    fitted = [row for row in rows if not row.is_reported]
+    reported = [row for row in rows if row.is_reported]
     return GroupErrors(by, name, errors_of(fitted), errors_of(reported), tuple(_ranks_by_metric(rows)))
 
 

@@ -242,6 +242,13 @@ def test_ranks_hold_within_each_large_source() -> None:
     assert all(rank >= 0.97 for _, rank in ranks.values())
 
 
+def test_ranks_hold_among_steps_that_nothing_was_fitted_to() -> None:
+    found = {group.group: group.reported for group in shipped().summary.groups if group.by == "source"}
+    ranks = {name: errors.rank for name, errors in found.items() if errors is not None and errors.rank is not None}
+    assert set(ranks) == {"megatron_bridge", "mosaicml", "vtrain"}
+    assert all(rank >= 0.98 for rank in ranks.values())
+
+
 def test_steps_of_weak_scaling_are_ordered_though_their_rates_hardly_are() -> None:
     """Narayanan 2021: nine of ten jobs ran at 137 to 167 TFLOPS a GPU, while their steps differ by an order."""
     of_source = [(row, rows()[row.id]) for row in shipped().rows if rows()[row.id]["source"] == "narayanan21"]
@@ -260,6 +267,15 @@ def test_the_split_the_model_chooses_is_the_best_measured_one_two_times_in_three
     assert regret.none >= 18
     assert regret.median == 0
     assert regret.p90 <= 0.08
+
+
+def test_among_steps_that_nothing_was_fitted_to_the_chosen_split_is_hardly_ever_behind() -> None:
+    regret = shipped().summary.regret_reported
+    assert regret is not None
+    assert regret.groups == 6
+    assert regret.none >= 4
+    assert regret.median == 0
+    assert regret.p90 <= 0.05
 
 
 def test_steps_that_differ_in_micro_batches_only_leave_what_the_optimizer_and_gradients_take() -> None:
