@@ -7,7 +7,8 @@ from typing import Annotated
 import typer
 
 from cosmic_opt.catalog.job_kinds import INFERENCE, TRAINING, JobKind
-from cosmic_opt.cli.exits import DONE, INFEASIBLE, LIMIT
+from cosmic_opt.cli.exits import DONE, INFEASIBLE, INTERRUPTED, LIMIT
+from cosmic_opt.cli.interrupt import StoppableBudget, stop_on_interrupt
 from cosmic_opt.cli.options import Request, problem_command
 from cosmic_opt.cli.time_limit import TimeLimit, seconds_of
 from cosmic_opt.errors import SpecError, Where, nearest
@@ -15,7 +16,7 @@ from cosmic_opt.feasibility.conflict import first_conflict
 from cosmic_opt.psa.parameter_set import ParameterSet
 from cosmic_opt.psa.quantity import structural_names
 from cosmic_opt.reporting.counts import why_empty
-from cosmic_opt.search.budget import Budget
+from cosmic_opt.search.outcome import Stop
 
 FIRST = "step_time"
 DEFAULTS = {TRAINING.name: "step_time,network_cost", INFERENCE.name: "throughput_per_npu,output_token_time"}
@@ -38,24 +39,28 @@ def pareto(
     from cosmic_opt.reporting.fronts import front_keys, front_status, front_text  # numba takes a second to load
     from cosmic_opt.reporting.runnable import cannot_run_keys, some_cannot_run
 
-    budget = Budget(None if time_limit is None else seconds_of(time_limit))
+    budget = StoppableBudget(None if time_limit is None else seconds_of(time_limit))
     kind = request.problem.spec.kind
     others = other_objectives(
         DEFAULTS[kind.name] if objectives is None else objectives, kind, request.problem.parameter_set
     )
-    front = request.problem.pareto(*others, budget=budget)
+    with stop_on_interrupt(budget.stopped):
+        front = request.problem.pareto(*others, budget=budget)
+    interrupted = budget.stopped.is_set() and front.stop is not Stop.PROVED
     scored = request.problem.scored(*others)
     infeasible = front_status(front) == "infeasible"
     idle = scored.why_none(seed=request.seed) if infeasible else None
     seen = scored.cannot_run(seed=request.seed) if infeasible and idle is None else idle
-    text = front_text(request.title, front, idle)
+    text = front_text(request.title, front, idle, interrupted=interrupted)
     if infeasible and idle is None:
         text += "" if seen is None else f"\n\nwarning: {some_cannot_run(seen)}"
         text += f"\n\n{why_empty(first_conflict(scored.parameter_set))}"
     warnings = warnings_of(scored.instance, front.designs)
     text = "\n\n".join(filter(None, (text, warnings_text(warnings))))
-    keys = {**front_keys(front), "cannot_run": cannot_run_keys(seen), "warnings": warnings}
+    keys = {**front_keys(front, interrupted=interrupted), "cannot_run": cannot_run_keys(seen), "warnings": warnings}
     request.output.result("pareto", keys, text)
+    if interrupted:
+        return INTERRUPTED
     return {"infeasible": INFEASIBLE, "unknown": LIMIT}.get(front_status(front), DONE)
 
 

@@ -2,13 +2,8 @@
 
 from __future__ import annotations
 
-import signal
-from collections.abc import Iterator
-from contextlib import contextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from pathlib import Path
-from threading import Event
-from types import FrameType
 from typing import TYPE_CHECKING, Annotated
 
 import typer
@@ -17,6 +12,7 @@ from cosmic_opt.cli.around import Around, Asked, look_around
 from cosmic_opt.cli.engine_pool import EnginePool, Place, Pool, Scheduler, Workers
 from cosmic_opt.cli.exits import DONE, INFEASIBLE, INTERRUPTED, LIMIT
 from cosmic_opt.cli.files import check_target, whole_file
+from cosmic_opt.cli.interrupt import StoppableBudget, stop_on_interrupt
 from cosmic_opt.cli.options import Request, problem_command
 from cosmic_opt.cli.time_limit import TimeLimit, seconds_of
 from cosmic_opt.errors import SpecError, Where, nearest
@@ -78,7 +74,7 @@ def solve(
     asked = Asked.of(within, top, agent)
     budget = StoppableBudget(None if time_limit is None else seconds_of(time_limit), evaluations)
     place = Place(workers, engine_pool, scheduler)
-    with _stop_on_interrupt(budget.stopped), place.engine(request.problem) as pool:
+    with stop_on_interrupt(budget.stopped), place.engine(request.problem) as pool:
         search = Search(agent, native, engine == EVENTS, study)
         outcome = _search(request, budget, search, pool)
         around = look_around(request.problem, outcome, asked, request.seed, budget)
@@ -91,17 +87,6 @@ def solve(
 def add(app: typer.Typer) -> None:
     """Add the command."""
     problem_command(app, "solve", solve)
-
-
-@dataclass(frozen=True)
-class StoppableBudget(Budget):
-    """A budget that an interrupt ends, so that the best design so far is still reported."""
-
-    stopped: Event = field(default_factory=Event)
-
-    def out_of_time(self) -> bool:
-        """Tell whether the wall time is spent or the search was interrupted."""
-        return self.stopped.is_set() or (self.seconds is not None and self.elapsed() >= self.seconds)
 
 
 def _check_agent(agent: str | None, *, no_hybrid: bool, native: bool) -> None:
@@ -131,23 +116,6 @@ def _check_certificate(path: Path, agent: str | None) -> None:
 def _write_certificate(problem: Problem, outcome: Outcome, path: Path) -> None:
     with whole_file(path, where=Where("--certificate")) as file:
         file.write(problem.certificate(outcome).text())
-
-
-@contextmanager
-def _stop_on_interrupt(stopped: Event) -> Iterator[None]:
-    """Let the first Ctrl-C end the search in good order; a second one ends the program."""
-
-    def stop(number: int, frame: FrameType | None) -> None:
-        del number, frame
-        stopped.set()
-        signal.signal(signal.SIGINT, before)
-
-    before = signal.getsignal(signal.SIGINT)
-    signal.signal(signal.SIGINT, stop)
-    try:
-        yield
-    finally:
-        signal.signal(signal.SIGINT, before)
 
 
 @dataclass(frozen=True)

@@ -26,13 +26,13 @@ def front_status(front: ParetoFront) -> str:
     return "feasible" if len(front.designs) else "unknown"
 
 
-def front_keys(front: ParetoFront) -> dict[str, object]:
+def front_keys(front: ParetoFront, *, interrupted: bool = False) -> dict[str, object]:
     """Return the keys of `pareto`; amounts are in the base unit of their quantity."""
     names = [quantity.name for quantity in front.quantities]
     designs = designs_keys(front.designs)
     return {
         "status": front_status(front),
-        "stop": front.stop.value,
+        "stop": _stop(front, interrupted),
         "objectives": [front.scored.name, *names],
         "points": [
             {
@@ -63,14 +63,14 @@ def _value(quantity: Quantity | Objective, amount: int) -> float | int:
     return quantity.show(amount) if isinstance(quantity, Objective) else amount
 
 
-def front_text(title: str, front: ParetoFront, idle: CannotRun | None = None) -> str:
+def front_text(title: str, front: ParetoFront, idle: CannotRun | None = None, *, interrupted: bool = False) -> str:
     """Return the front on one screen, fastest first; a long one shows evenly spaced points and both ends.
 
     Without a point, `idle` says why no design can run.
     """
-    count = len(front.designs)
+    count, stop = len(front.designs), _stop(front, interrupted)
     if count == 0:
-        none = _why_none(front) if idle is None else f"no design can run, proved\n\n{nothing_runs_text(idle)}"
+        none = _why_none(front, stop) if idle is None else f"no design can run, proved\n\n{nothing_runs_text(idle)}"
         return f"{title}\n{none}"
     shown = range(count) if count <= SHOWN else sorted({round(i * (count - 1) / (SHOWN - 1)) for i in range(SHOWN)})
     rows = [
@@ -85,7 +85,7 @@ def front_text(title: str, front: ParetoFront, idle: CannotRun | None = None) ->
     if not front.regions:
         scored = f"the best of {exact(front.designs_scored or 0)} designs scored so far"
         effort = "every design scored" if front.stop is Stop.PROVED else scored
-    proof = f"proved: {effort}" if front.stop is Stop.PROVED else f"not proved ({front.stop.value}): {effort}"
+    proof = f"proved: {effort}" if front.stop is Stop.PROVED else f"not proved ({stop}): {effort}"
     head = f"{title}\n{exact(count)} Pareto-optimal point{'s'[: count != 1]} of {designs}, {proof}"
     columns = (
         front.scored.name.replace("step_time", "step time"),
@@ -100,7 +100,12 @@ def front_text(title: str, front: ParetoFront, idle: CannotRun | None = None) ->
     return f"{head}\n\n{body}\n\n{note}{more if len(rows) < count else ''}"
 
 
-def _why_none(front: ParetoFront) -> str:
+def _stop(front: ParetoFront, interrupted: bool) -> str:
+    """Return what ended the search; an interrupt ends it as a limit of time does."""
+    return "interrupted" if interrupted and front.stop is not Stop.PROVED else front.stop.value
+
+
+def _why_none(front: ParetoFront, stop: str) -> str:
     """Return what is known of a front without points: a limit that came before any look says nothing of designs."""
     if front.stop is Stop.PROVED:
         return "no feasible design, proved"
@@ -112,7 +117,7 @@ def _why_none(front: ParetoFront) -> str:
         looked = f"no feasible design in the {exact(front.regions_closed)} regions closed"
     else:
         looked = "no region was closed"
-    return f"{looked} before the limit: {front.stop.value}"
+    return f"{looked} before the limit: {stop}"
 
 
 def _amount(front: ParetoFront, row: int, at: int) -> tuple[str, str]:

@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from cosmic_opt.api import Problem
-from cosmic_opt.cli import solve as command
+from cosmic_opt.cli.interrupt import StoppableBudget
 from cosmic_opt.search.score import simulator_of
 from tests.unit.cli.running import run
 
@@ -153,14 +153,14 @@ def test_an_interrupt_reports_the_best_so_far(monkeypatch: pytest.MonkeyPatch) -
     agents = run("solve", LLAMA, "--agent", "random", "--no-hybrid", "--evaluations", "1", "--json").keys
     asked = 0
 
-    def out_of_time(budget: command.StoppableBudget) -> bool:
+    def out_of_time(budget: StoppableBudget) -> bool:
         nonlocal asked
         asked += 1
         if asked == 2:
             signal.raise_signal(signal.SIGINT)
         return budget.stopped.is_set()
 
-    monkeypatch.setattr(command.StoppableBudget, "out_of_time", out_of_time)
+    monkeypatch.setattr(StoppableBudget, "out_of_time", out_of_time)
     before = signal.getsignal(signal.SIGINT)
     done = run("solve", LLAMA, "--agent", "random", "--no-hybrid", "--evaluations", "100000", "--json")
     assert (done.code, done.keys["status"], done.keys["stop"]) == (130, "feasible", "interrupted")

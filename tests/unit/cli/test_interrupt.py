@@ -1,0 +1,61 @@
+"""The first Ctrl-C of a search leaves what it found."""
+
+from __future__ import annotations
+
+import signal
+from threading import Event
+
+import pytest
+
+from cosmic_opt.cli.interrupt import StoppableBudget, stop_on_interrupt
+from tests.unit.cli.running import run
+
+TRAINED = "llama3-8b/h100-8"
+
+
+def test_the_first_ctrl_c_is_remembered_and_the_second_is_one() -> None:
+    stopped, before = Event(), signal.getsignal(signal.SIGINT)
+    with stop_on_interrupt(stopped):
+        signal.raise_signal(signal.SIGINT)
+        assert stopped.is_set()
+        with pytest.raises(KeyboardInterrupt):
+            signal.raise_signal(signal.SIGINT)
+    assert signal.getsignal(signal.SIGINT) == before
+
+
+def test_a_budget_ends_with_its_time_or_an_interrupt() -> None:
+    assert StoppableBudget(0).out_of_time()
+    budget = StoppableBudget(1e9)
+    assert not budget.out_of_time()
+    budget.stopped.set()
+    assert budget.out_of_time()
+
+
+def test_an_interrupted_front_is_that_of_the_designs_scored_so_far(monkeypatch: pytest.MonkeyPatch) -> None:
+    asked = 0
+
+    def out_of_time(budget: StoppableBudget) -> bool:
+        nonlocal asked
+        asked += 1
+        if asked == 2:
+            signal.raise_signal(signal.SIGINT)
+        return budget.stopped.is_set()
+
+    monkeypatch.setattr("cosmic_opt.search.every_front.BLOCK", 16)
+    monkeypatch.setattr(StoppableBudget, "out_of_time", out_of_time)
+    keys = (done := run("pareto", TRAINED, "--objectives", "step_time,memory_per_npu", "--json")).keys
+    assert (done.code, keys["status"], keys["stop"]) == (130, "feasible", "interrupted")
+    assert 0 < keys["designs_scored"] < keys["feasible_designs"]
+    asked = 0
+    done = run("pareto", TRAINED, "--objectives", "step_time,memory_per_npu")
+    assert "not proved (interrupted): the best of" in done.out
+
+
+def test_a_front_that_was_proved_before_the_interrupt_is_proved(monkeypatch: pytest.MonkeyPatch) -> None:
+    def interrupted_late(budget: StoppableBudget) -> bool:
+        budget.stopped.set()
+        return False
+
+    monkeypatch.setattr(StoppableBudget, "out_of_time", interrupted_late)
+    done = run("pareto", TRAINED, "--objectives", "step_time,memory_per_npu", "--json")
+    assert (done.code, done.keys["status"], done.keys["stop"]) == (0, "optimal", "proved")
