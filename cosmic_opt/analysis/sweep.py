@@ -37,8 +37,8 @@ class Point:
 def parse_range(text: str) -> Range:
     """Return the range that `name=a,b,c`, `name=from:to:points` or `name=from:to:step` spells.
 
-    Points are a bare number, equally spaced, ends included; a step has the unit of the ends, and the last value is at
-    most `to`.
+    Points are a bare number, equally spaced, ends included; a step has the unit of the ends, and the last value does
+    not pass `to`, whether values rise or fall.
 
     Raises:
         SpecError: another form, mixed units, fewer than two values or more than 1,000.
@@ -60,8 +60,8 @@ def parse_range(text: str) -> Range:
     if unit is not high_unit or third_unit not in (Unit.NONE, unit):
         raise SpecError(f"{body!r} mixes units", where=where, hint="give both ends, and a step, in one unit")
     if unit is not Unit.NONE and third_unit is unit:
-        points = (high - low) // third + 1 if third > 0 else Fraction(0)
-        step = third
+        points = Fraction(abs(high - low) // third + 1 if third > 0 else 0)
+        step = third if high >= low else -third
     else:
         points, step = third, (high - low) / (third - 1) if third > 1 else Fraction(0)
     if points.denominator != 1 or not 2 <= points <= MAX_POINTS:

@@ -16,7 +16,6 @@ from cosmic_opt.feasibility.conflict import first_conflict
 from cosmic_opt.psa.parameter_set import ParameterSet
 from cosmic_opt.psa.quantity import structural_names
 from cosmic_opt.reporting.counts import why_empty
-from cosmic_opt.search.outcome import Stop
 
 FIRST = "step_time"
 DEFAULTS = {TRAINING.name: "step_time,network_cost", INFERENCE.name: "throughput_per_npu,output_token_time"}
@@ -38,6 +37,7 @@ def pareto(
     from cosmic_opt.reporting.cluster_warnings import warnings_of, warnings_text
     from cosmic_opt.reporting.fronts import front_keys, front_status, front_text  # numba takes a second to load
     from cosmic_opt.reporting.runnable import cannot_run_keys, some_cannot_run
+    from cosmic_opt.search.outcome import Stop
 
     budget = StoppableBudget(None if time_limit is None else seconds_of(time_limit))
     kind = request.problem.spec.kind

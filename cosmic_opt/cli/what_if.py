@@ -11,7 +11,7 @@ import typer
 
 from cosmic_opt.api import Problem
 from cosmic_opt.catalog.edits import Edits
-from cosmic_opt.cli.exits import DONE, INFEASIBLE
+from cosmic_opt.cli.exits import DONE, INFEASIBLE, INTERRUPTED
 from cosmic_opt.cli.files import check_target, whole_file
 from cosmic_opt.cli.options import Request, problem_command
 from cosmic_opt.errors import SpecError, Where
@@ -49,24 +49,33 @@ def sweep(
     force: Annotated[bool, typer.Option("--force", help="Replace the file that --out names.")] = False,
 ) -> int:
     """Solve at every value of one number (data or a parameter); show the optimum and where the design changes."""
+    from cosmic_opt.analysis.breakpoints import Breakpoint  # numba takes a second to load
+    from cosmic_opt.analysis.sweep import Point
     from cosmic_opt.reporting.differences import sweep_keys, sweep_row, sweep_rows, sweep_text
 
     if out is not None:
         check_target(out, (".csv", ".json"), force=force)
     swept = request.problem.sweep(over, seed=request.seed)
-    points = []
-    for point in swept.points():
-        points.append(point)
-        request.output.log("  ".join(part for part in sweep_row(point) if part))
-    breaks = request.problem.breakpoints(swept, points, solves=refine)
-    keys = sweep_keys(swept.over, points, breaks)
+    points, breaks, interrupted = list[Point](), list[Breakpoint](), False
+    try:
+        for point in swept.points():
+            points.append(point)
+            request.output.log("  ".join(part for part in sweep_row(point) if part))
+        breaks = request.problem.breakpoints(swept, points, solves=refine)
+    except KeyboardInterrupt:
+        if not points:
+            raise
+        interrupted = True
+    keys = sweep_keys(swept.over, points, breaks, interrupted=interrupted)
     if out is not None:
         with whole_file(out) as file:
             if out.suffix == ".csv":
                 csv.writer(file).writerows(sweep_rows(points))
             else:
                 file.write(json.dumps({"schema": "cosmic-opt/sweep@1", **keys}, allow_nan=False) + "\n")
-    request.output.result("sweep", keys, sweep_text(request.title, swept.over, points, breaks))
+    request.output.result("sweep", keys, sweep_text(request.title, swept.over, points, breaks, interrupted=interrupted))
+    if interrupted:
+        return INTERRUPTED
     return DONE if any(point.answer.design for point in points) else INFEASIBLE
 
 

@@ -161,8 +161,13 @@ def _ratio(old: Number | None, new: Number | None) -> str:
     return f"{100 * (new - old) / old:+.2f} %" if old and new is not None else ""
 
 
-def sweep_keys(over: Range, points: Sequence[Point], breaks: Sequence[Breakpoint]) -> dict[str, object]:
-    """Return the keys of `sweep`: one entry a point, and where the best design changes between them."""
+def sweep_keys(
+    over: Range, points: Sequence[Point], breaks: Sequence[Breakpoint], *, interrupted: bool = False
+) -> dict[str, object]:
+    """Return the keys of `sweep`: one entry a point, and where the best design changes between them.
+
+    After an interrupt there are those points that were over, and no changes.
+    """
     return {
         "over": over.name,
         "points": [
@@ -177,6 +182,7 @@ def sweep_keys(over: Range, points: Sequence[Point], breaks: Sequence[Breakpoint
             }
             for change in breaks
         ],
+        "interrupted": interrupted,
     }
 
 
@@ -205,7 +211,9 @@ def sweep_row(point: Point) -> tuple[str, ...]:
     )
 
 
-def sweep_text(title: str, over: Range, points: Sequence[Point], breaks: Sequence[Breakpoint]) -> str:
+def sweep_text(
+    title: str, over: Range, points: Sequence[Point], breaks: Sequence[Breakpoint], *, interrupted: bool = False
+) -> str:
     """Return the table of a sweep and its breakpoints."""
     objective = points[0].answer.outcome.objective.name
     designs = f"feasible designs{BEFORE if _uncounted(*(point.answer.outcome for point in points)) else ''}"
@@ -215,6 +223,9 @@ def sweep_text(title: str, over: Range, points: Sequence[Point], breaks: Sequenc
         body += f"\n\n{nothing_runs_text(idle)}"
     known = _warnings(*((f"{over.name} {point.value}", point.answer) for point in points))
     warned = f"\n\n{known}" if known else ""
+    if interrupted:
+        note = "interrupted: neither further values nor changes between these were looked for"
+        return f"{title}\n\n{body}\n\n  {note}{warned}"
     if not breaks:
         none = not any(point.answer.design for point in points)
         return f"{title}\n\n{body}" + ("" if none else "\n\n  one design is best throughout") + warned

@@ -2,11 +2,16 @@
 
 from __future__ import annotations
 
+import json
 import signal
+from collections.abc import Iterator
+from itertools import islice
+from pathlib import Path
 from threading import Event
 
 import pytest
 
+from cosmic_opt.analysis.sweep import Point, Sweep
 from cosmic_opt.cli.interrupt import StoppableBudget, stop_on_interrupt
 from tests.unit.cli.running import run
 
@@ -59,3 +64,32 @@ def test_a_front_that_was_proved_before_the_interrupt_is_proved(monkeypatch: pyt
     monkeypatch.setattr(StoppableBudget, "out_of_time", interrupted_late)
     done = run("pareto", TRAINED, "--objectives", "step_time,memory_per_npu", "--json")
     assert (done.code, done.keys["status"], done.keys["stop"]) == (0, "optimal", "proved")
+
+
+def test_an_interrupted_sweep_keeps_the_values_that_were_solved(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    solved = Sweep.points
+
+    def two(sweep: Sweep) -> Iterator[Point]:
+        yield from islice(solved(sweep), 2)
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(Sweep, "points", two)
+    sweep = ("sweep", TRAINED, "--over", "memory_capacity=60GB:80GB:3")
+    done = run(*sweep, "--json", "--out", str(tmp_path / "sweep.json"))
+    assert (done.code, done.keys["interrupted"], done.keys["breakpoints"]) == (130, True, [])
+    assert [point["value"] for point in done.keys["points"]] == ["60 GB", "70 GB"]
+    assert json.loads((tmp_path / "sweep.json").read_text(encoding="utf-8")) == done.keys
+    assert "interrupted: neither further values" in run(*sweep).out
+
+
+def test_a_sweep_interrupted_before_its_first_value_has_no_answer(monkeypatch: pytest.MonkeyPatch) -> None:
+    def none(sweep: Sweep) -> Iterator[Point]:
+        raise KeyboardInterrupt
+        yield from solved(sweep)
+
+    solved = Sweep.points
+    monkeypatch.setattr(Sweep, "points", none)
+    done = run("sweep", TRAINED, "--over", "memory_capacity=60GB:80GB:3", "--json")
+    assert (done.code, done.out) == (130, "")
