@@ -17,6 +17,7 @@ from cosmic_opt.simulation.analytical.layout import CATEGORIES as ANALYTICAL
 from cosmic_opt.simulation.analytical.layout import NO_TIME
 from cosmic_opt.simulation.analytical.metrics import Metrics
 from cosmic_opt.simulation.analytical.simulator import Evaluation
+from cosmic_opt.simulation.calibrated.cells import distinct_rows
 from cosmic_opt.simulation.calibrated.cluster import CLUSTER, JOB_WIDE, setup_of
 from cosmic_opt.simulation.calibrated.job import TrainingDesigns, TrainingSetup
 from cosmic_opt.simulation.calibrated.predict import Prediction, predict
@@ -147,11 +148,11 @@ class CalibratedSimulator:
         if not varied:
             yield slice(None), self.setup_for(()), designs
             return
-        keys = np.stack([np.atleast_1d(_codes(name, columns[name])) for name in varied], axis=1)
-        kinds, group = np.unique(keys, axis=0, return_inverse=True)
+        keys = {name: np.broadcast_to(_codes(name, np.atleast_1d(columns[name])), (rows,)) for name in varied}
+        kinds, group = distinct_rows(keys.values())
         for number, kind in enumerate(kinds):
-            index = np.flatnonzero(group.reshape(-1) == number)
-            own = tuple((name, _spelled(name, code)) for name, code in zip(varied, kind.tolist(), strict=True))
+            index = np.flatnonzero(group == number)
+            own = tuple((name, _spelled(name, int(codes[kind]))) for name, codes in keys.items())
             yield index, self.setup_for(own), _take(designs, index)
 
     def _values(self, columns: Mapping[str, Values], knob: str) -> Values:

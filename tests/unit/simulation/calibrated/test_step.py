@@ -11,7 +11,6 @@ from hypothesis import strategies as st
 
 from cosmic_opt.catalog.hardware import load_device
 from cosmic_opt.catalog.stacks import load_stack
-from cosmic_opt.simulation.calibrated.cells import distinct_cells
 from cosmic_opt.simulation.calibrated.job import Recompute, TrainingDesigns, TrainingSetup
 from cosmic_opt.simulation.calibrated.step import step_time
 from cosmic_opt.system.hardware import Device
@@ -156,15 +155,6 @@ def test_many_designs_at_once_are_the_designs_one_by_one() -> None:
             recompute=Recompute.of(shares[row]),
         )
         assert seconds(job, one) == pytest.approx(together[row], rel=1e-12)
-
-
-def test_cells_are_the_distinct_layers() -> None:
-    designs = TrainingDesigns.of(dp=[1, 2, 4, 8], tp=[2, 2, 4, 2], recompute=Recompute.of([0.5, 0.5, 0.5, 0.25]))
-    cells, index = distinct_cells(designs)
-    assert len(cells.tp) == 3
-    assert (cells.tp[index] == designs.tp).all()
-    assert (cells.recompute.layers[index] == designs.recompute.layers).all()
-    assert (cells.dp == 1).all()
 
 
 def test_stragglers_begin_above_512_gpus() -> None:
