@@ -54,6 +54,8 @@ RELEASE = re.compile(r"(\d{2})\.(0[1-9]|1[0-2])(\.\d+)*")
 """Year and month, as NVIDIA numbers its containers."""
 FUSED_EXPERTS_RELEASE, FUSED_EXPERTS_STACK = (26, 6), "megatron-te-2026"
 UNNAMED_STACKS, DEFAULT_STACK = (None, "other"), "megatron-te-2025"
+CURRENT_SCALING = ("torchtitan",)
+"""Frameworks without delayed scaling: their "fp8" scales by the tensor at hand. MaxText keeps a history."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -267,8 +269,8 @@ def _sequence_parallel(row: Row, stack: Stack) -> bool:
 
 def _recipe(row: Row, stack: Stack) -> str:
     name = text(row, "precision").strip().lower().split(" ")[0]
-    if name == "fp8" and stack.selective == "operators":
-        return "fp8-cs"  # this framework has no delayed scaling
+    if name == "fp8" and stack.framework in CURRENT_SCALING:
+        return "fp8-cs"
     return RECIPES.get(name, RECIPES.get(name.replace("_", "-"), name.replace("_", "-")))
 
 

@@ -165,3 +165,10 @@ def test_other_frameworks_and_whole_rounds_are_not_said_to_refuse(change: dict[s
     outcome = predict_training(INTERLEAVED | {"gbs": 48} | change)
     assert outcome.predicted is not None
     assert "refuses" not in str(outcome.note)
+
+
+@pytest.mark.parametrize(
+    ("stack", "recipe"), [("torchtitan-2025", "fp8-cs"), ("maxtext-2025", "fp8"), ("megatron-te-2025", "fp8")]
+)
+def test_fp8_means_current_scaling_only_where_the_framework_has_no_delayed_scaling(stack: str, recipe: str) -> None:
+    assert read_row(ROW | {"stack": stack, "precision": "fp8", "gpu": "H100"}).setup.recipe.name == recipe
