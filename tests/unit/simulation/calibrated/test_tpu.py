@@ -37,8 +37,18 @@ def llama(layers: int, hidden: int, heads: int, ffn: int) -> LanguageModel:
 def test_64_billion_parameters_on_64_tpu_v5p_run_at_the_published_rate() -> None:
     """AI-Hypercomputer/maxtext, configs/v5p/64b.sh: fsdp 16, tp 4, 3 sequences a chip, products kept: 323 TFLOPS."""
     model = LanguageModel(
-        name="64b", layers=64, hidden=8192, heads=64, kv_heads=64, head_dim=256, ffn=28672, vocabulary=32000
+        name="64b",
+        layers=64,
+        hidden=8192,
+        heads=64,
+        kv_heads=64,
+        head_dim=256,
+        ffn=28672,
+        vocabulary=32000,
+        gated_mlp=False,
+        tied_embeddings=True,
     )
+    assert model.trained_parameters() == pytest.approx(64e9, rel=0.02)
     setup = job(model, "tpu-v5p", 64, 2048, 192)
     kept = Recompute.of(0.0, attention=1, elementwise=1)
     designs = TrainingDesigns.of(dp=16, tp=4, micro_batch=12, zero_stage=3, recompute=kept)
