@@ -12,7 +12,7 @@ from cosmic_opt.catalog.store import data_root
 EVERY = 9
 
 
-@pytest.mark.parametrize("file", ["training", "inference", "kernels", "collectives", "memory"])
+@pytest.mark.parametrize("file", ["training", "inference", "kernels", "collectives", "memory", "elsewhere"])
 def test_a_row_of_another_source_is_predicted_alike(file: str) -> None:
     data = json.loads((data_root() / "benchmarks" / "data" / f"{file}.json").read_text(encoding="utf-8"))
     rows = (data["rows"] if isinstance(data, dict) else data)[::EVERY]
