@@ -33,6 +33,9 @@ HYBRID = ("hybrid_shard", "hsdp", "hybrid", *GRADIENTS_ONLY[2:])
 WHOLE = ("no_shard", "ddp", *NO)
 BLOCK = re.compile(r"block(?:[\s:=_(]*|-)(\d{1,6})(?![\d.])|(?:full[\s(,:]*)?(\d{1,6})[\s_-]*layers?\W*$")
 NUMBER = re.compile(r"[-+]?[\d.][\d.e+-]*")
+DEFAULT_MODE = "DEFAULT"
+REDUCED = {DEFAULT_MODE: None, "PURE": 2}
+"""Bytes of a reduced gradient by the mode of mixed precision, as Composer names them; None: the stack's own."""
 STAGES = 3
 """ZeRO's last stage."""
 
@@ -187,3 +190,15 @@ def zero_stage(row: Row, default: int) -> int:
     if isinstance(value, bool) or value not in range(STAGES + 1):
         raise SpecError(f"'zero' is {clip(value)}", hint="stages are 0 to 3")
     return int(value)
+
+
+def reduced_bytes(row: Row) -> int | None:
+    """Return the bytes of a gradient in its reduction where all of a job is in 16 bits; None: the stack's own.
+
+    Raises:
+        SpecError: an unknown mode of mixed precision.
+    """
+    mode = str(row.get("mp_mode") or DEFAULT_MODE).strip().upper()
+    if mode not in REDUCED:
+        raise SpecError(f"'mp_mode' is {clip(row['mp_mode'])}", hint=f"known: {', '.join(REDUCED)}")
+    return REDUCED[mode]

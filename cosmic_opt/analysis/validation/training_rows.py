@@ -21,6 +21,7 @@ from cosmic_opt.analysis.validation.row_fields import (
     flag,
     recompute_name,
     recomputed_block,
+    reduced_bytes,
     sharding,
     stated_or,
     whole_or,
@@ -234,7 +235,7 @@ def _setup(row: Row, stack: Stack) -> TrainingSetup:
         sequence_parallel=_sequence_parallel(row, stack),
         compiled="eager" not in notes,
         tensor_mode="async" if "async TP" in notes else None,
-        reduce_bytes=2 if row.get("mp_mode") == "PURE" else None,
+        reduce_bytes=reduced_bytes(row),
     )
 
 

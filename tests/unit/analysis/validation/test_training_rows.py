@@ -172,3 +172,17 @@ def test_other_frameworks_and_whole_rounds_are_not_said_to_refuse(change: dict[s
 )
 def test_fp8_means_current_scaling_only_where_the_framework_has_no_delayed_scaling(stack: str, recipe: str) -> None:
     assert read_row(ROW | {"stack": stack, "precision": "fp8", "gpu": "H100"}).setup.recipe.name == recipe
+
+
+@pytest.mark.parametrize(("mode", "size"), [("PURE", 2), ("pure", 2), (" Pure ", 2), ("DEFAULT", None), (None, None)])
+def test_gradients_are_reduced_in_16_bits_where_the_job_is_however_that_is_spelled(
+    mode: str | None, size: int | None
+) -> None:
+    assert read_row(ROW | {"mp_mode": mode}).setup.reduce_bytes == size
+
+
+@pytest.mark.parametrize("mode", ["PURR", 2, ["PURE"]])
+def test_an_unknown_mode_of_mixed_precision_is_refused(mode: object) -> None:
+    with pytest.raises(SpecError, match="'mp_mode' is") as raised:
+        read_row(ROW | {"mp_mode": mode})
+    assert "known: DEFAULT, PURE" in str(raised.value.hint)
