@@ -26,7 +26,8 @@ TORCHTITAN_EXCHANGES = {"ring": "alltoall", "all_gather": "allgather"}
 """PyTorch's rotation of keys between context ranks; its all-to-all hands a block to the next rank, which is a ring."""
 TORCHTITAN_SCHEDULES = {"one_f_one_b": "1F1B", "gpipe": "GPipe"}
 MAXTEXT_RECIPES = {"bf16": [], "fp8": ["quantization=fp8"]}
-MAXTEXT_REMAT = {"none": "minimal", "selective": "save_dot_with_context_except_mlp", "full": "full"}
+MAXTEXT_REMAT = {"none": "minimal_with_context", "selective": "save_dot_with_context_except_mlp", "full": "full"}
+"""Of the decoder's get_remat_policy: `minimal` would run attention again, and `none` names no policy, which is `full`."""
 
 
 def launch_options(instance: BoundInstance, design: DesignBatch) -> list[str]:

@@ -114,6 +114,11 @@ def test_maxtext_has_keys_and_values() -> None:
     ]
 
 
+def test_maxtext_without_recompute_keeps_what_attention_gives() -> None:
+    kept = options("llama3-70b/tpu-v5p-512-fsdp", dp=128, tp=4, recompute="none")
+    assert "remat_policy=minimal_with_context" in kept
+
+
 def test_knobs_that_are_freed_are_typed() -> None:
     problem = Problem.load("llama3-70b/h100-64").without("fits").free("context_exchange", "recompute_layers")
     point = {"dp": 1, "tp": 2, "pp": 8, "cp": 4, "interleave": 1, "micro_batch": 1, "recompute": "full"}
