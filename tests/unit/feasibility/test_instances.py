@@ -103,7 +103,10 @@ def restricted(name: str) -> list[ParameterSet]:
         ]
     elif load_instance(name).kind is INFERENCE:
         own = {knob: str(entry.value) for knob, entry in load_instance(name).design.items()}
-        edits = [Edits(fix=tuple(each for each in own.items() if each[0].endswith(("pp", "prefill_batch"))))]
+        edits = [
+            Edits(fix=tuple(each for each in own.items() if each[0].endswith(("pp", *held))))
+            for held in (("batch",), ("prefill_batch", "tp", "ep"))
+        ]
     elif name.startswith("cosmic/"):
         edits = [
             Edits(scope="workload"),
