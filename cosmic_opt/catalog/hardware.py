@@ -41,7 +41,7 @@ ATTENTION_KEYS = (
     *("decode_launch", "decode_doubling", "decode_memory_fraction", "cache_gain"),
 )
 SECTION_GROUPS = {
-    "gemm": ("simple", "tile", "sustained", "relative", "energy_pj", "base_w", "any_layout"),
+    "gemm": ("simple", "tile", "sustained", "relative", "energy_pj", "base_w", "in_step", "any_layout"),
     "attention": ATTENTION_KEYS,
 }
 """Groups inside a section, and all keys each may have."""
@@ -251,6 +251,7 @@ def _gemm(kernels: _Chain) -> GemmConstants:
         group_efficiency=_fraction(shared["group_efficiency"]),
         joules_per_flop_bit=PICO * _number(kernels.find("energy_pj", "gemm"), 0.0, low=LEAST_PJ, high=MOST_PJ),
         base_w=_base_w(kernels),
+        in_step=_in_step(kernels),
         any_layout=layout is not None and layout.flag(),
     )
 
@@ -300,6 +301,11 @@ def _sustained(kernels: _Chain) -> Mapping[str, float]:
     power, rated = _watts(kernels.find(POWER)), _watts(owner.get(POWER))
     scale = limited_share(power, rated) if power and rated else 1.0
     return {name: value * scale for name, value in values.items()}
+
+
+def _in_step(kernels: _Chain) -> float:
+    """Return the share of the sustained rate in 16 bits that products of a step keep."""
+    return _number(kernels.find("in_step", "gemm"), 1.0, low=0.1, high=1.0)
 
 
 def _attention(kernels: _Chain) -> AttentionConstants:

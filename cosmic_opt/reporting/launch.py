@@ -27,7 +27,7 @@ TORCHTITAN_EXCHANGES = {"ring": "alltoall", "all_gather": "allgather"}
 TORCHTITAN_SCHEDULES = {"one_f_one_b": "1F1B", "gpipe": "GPipe"}
 MAXTEXT_RECIPES = {"bf16": [], "fp8": ["quantization=fp8"]}
 MAXTEXT_REMAT = {"none": "minimal_with_context", "selective": "save_dot_with_context_except_mlp", "full": "full"}
-"""Of the decoder's get_remat_policy: `minimal` would run attention again, and `none` names no policy, which is `full`."""
+"""Of its get_remat_policy: `minimal` would run attention again, and `none` names no policy, as `full` does."""
 
 
 def launch_options(instance: BoundInstance, design: DesignBatch) -> list[str]:

@@ -56,13 +56,15 @@ class GemmConstants:
     """Constants of matrix products.
 
     `sustained` is the fraction of the peak of each precision that a product of `reference` rows, columns and depth
-    keeps when it is repeated for seconds; `relative` the fraction of its peak a precision reaches
-    relative to bf16's. `joules_per_flop_bit` is what a FLOP costs the board for each bit of an operand, beside
-    `base_w` for leakage, memory and links; 0 where they are not known. `any_layout`: products of 8 and 4 bits take
-    operands in either orientation, without a transposed copy. The throttle grows from nothing at `throttle_from_s` of
-    ideal kernel time to its whole at `throttle_full_s`. In the simple form, `fill` is the share of a 128 x 128 tile
-    per SM, and `depth` the length of k, that starting and draining the chip costs. `group_rows` is the tile height to
-    which a grouped GEMM rounds each expert's rows, `group_efficiency` its fraction of the dense rate.
+    keeps when it is repeated for seconds; `relative` the fraction of its peak a precision reaches relative to
+    bf16's. `joules_per_flop_bit` is what a FLOP costs the board for each bit of an operand, beside `base_w` for
+    leakage, memory and links; 0 where they are not known. `in_step` is what products of a step keep of the
+    sustained fraction in 16 bits, where they meet the power limit in every width alike. `any_layout`: products of 8
+    and 4 bits take operands in either orientation, without a transposed copy. The throttle grows from nothing at
+    `throttle_from_s` of ideal kernel time to its whole at `throttle_full_s`. In the simple form, `fill` is the
+    share of a 128 x 128 tile per SM, and `depth` the length of k, that starting and draining the chip costs.
+    `group_rows` is the tile height to which a grouped GEMM rounds each expert's rows, `group_efficiency` its
+    fraction of the dense rate.
     """
 
     simple: RooflineConstants
@@ -79,6 +81,7 @@ class GemmConstants:
     group_efficiency: float
     joules_per_flop_bit: float = 0.0
     base_w: float = 0.0
+    in_step: float = 1.0
     any_layout: bool = False
 
 
@@ -282,13 +285,15 @@ class Device:
 
         A benchmark of one product ends before the board's power limit, held on average, is felt; a step does not. Where
         the energy of a FLOP is known, what is left of the limit feeds (power - base) / (energy x bits) FLOP/s, at most
-        what a cold kernel reaches; elsewhere the rate is the sustained one. Energy grows with the width of operands
-        (Horowitz 2014, Computing's energy problem), here in proportion: boards at their limit give 1.8 to 1.9 times the
-        FLOP/s in fp8 as in bf16 (stas00/ml-engineering, accelerator tables), so that bf16 may come out a tenth slow.
+        what a cold kernel reaches. Energy grows with the width of operands (Horowitz 2014, Computing's energy problem),
+        here in proportion: boards at their limit give 1.8 to 1.9 times the FLOP/s in fp8 as in bf16
+        (stas00/ml-engineering, accelerator tables), so that bf16 may come out a tenth slow. Elsewhere all widths slow
+        to one clock, for half the bits are twice the FLOPs: one share of each peak, `in_step` of the sustained one in
+        16 bits, or less where the width's own is less.
         """
         energy_j = 8 * operand_bytes(precision) * self.gemm.joules_per_flop_bit
         if not energy_j or not self.power_w:
-            return self.sustained_fraction(precision)
+            return min(self.gemm.in_step * self.sustained_fraction("bf16"), self.sustained_fraction(precision))
         fed = (self.power_w - self.gemm.base_w) / (energy_j * self.peak(precision))
         return min(fed, self.gemm.tile.efficiency * self.gemm.relative.get(precision, 1.0))
 

@@ -61,7 +61,7 @@ def test_exposed_sharding_is_the_larger_plus_xi_times_the_smaller() -> None:
     designs = TrainingDesigns.of(dp=8, zero_stage=3, reshard=0)
     weights = np.array([1e9])
     gather = group_s(job, "all_gather", designs.dp, designs.tp, 2 * weights)
-    reduce = group_s(job, "reduce_scatter", designs.dp, designs.tp, 4 * weights)
+    reduce = group_s(job, "reduce_scatter", designs.dp, designs.tp, 2 * weights)
     alone = sharded_traffic_s(job, designs, NONE, NONE, weights)
     assert alone.exposed_s == pytest.approx(gather + reduce)
     assert alone.hidden_s == 0
@@ -77,7 +77,7 @@ def test_resharding_gathers_once_more_and_without_prefetch_gathers_wait() -> Non
         for reshard, prefetch in ((0, 1), (1, 1), (1, 0))
     )
     gather = group_s(job, "all_gather", kept.dp, kept.tp, 2 * weights)
-    reduce = group_s(job, "reduce_scatter", kept.dp, kept.tp, 4 * weights)
+    reduce = group_s(job, "reduce_scatter", kept.dp, kept.tp, 2 * weights)
     times = [sharded_traffic_s(job, each, SLOW, SLOW, weights) for each in (kept, freed, late)]
     assert times[1].exposed_s - times[0].exposed_s == pytest.approx(0.9 * gather)
     assert times[2].exposed_s == pytest.approx(2 * gather + 0.9 * reduce)
@@ -181,10 +181,10 @@ def test_without_prefetch_the_sum_over_copies_hides_and_the_gathers_wait() -> No
 
 
 def test_a_copy_a_node_costs_little_where_a_card_per_gpu_keeps_up_with_the_node() -> None:
-    """MPT 70B on 512 H100: eight-fold states, but no gather between nodes."""
+    """MPT 70B on 512 H100: 64 copies of all states, but no gather between nodes."""
     job = setup(replace(GPT_175B, layers=80, hidden=8192, ffn=32768, heads=64, kv_heads=64), stack="fsdp-2023")
     one, node = (step_time(job, TrainingDesigns.of(dp=512, zero_stage=3, shard_replicas=n)).step_s for n in (1, 64))
-    assert 0.95 <= one / node <= 1.05
+    assert 0.95 <= one / node <= 1.1
 
 
 def test_a_stack_that_shards_over_all_ranks_refuses_copies() -> None:

@@ -44,6 +44,20 @@ def test_without_an_energy_or_a_limit_the_rate_is_the_sustained_one() -> None:
             assert device.powered_fraction(precision) == device.sustained_fraction(precision)
 
 
+def test_at_the_limit_all_widths_keep_one_share_of_their_peaks() -> None:
+    # half of the bits are twice the FLOPs at the same clock: 0.5 of what a long run keeps in 16 bits
+    device = with_gemm(in_step=0.5)
+    share = 0.5 * device.sustained_fraction("bf16")
+    assert [device.powered_fraction(precision) for precision in ("bf16", "fp16", "fp8")] == [share] * 3
+    assert device.sustained_fraction("bf16") == DEVICE.sustained_fraction("bf16")
+
+
+def test_a_width_whose_own_kernels_are_slower_keeps_their_share() -> None:
+    device = with_gemm(in_step=0.95, relative={"fp8": 0.9})
+    assert device.powered_fraction("bf16") == pytest.approx(0.95 * device.sustained_fraction("bf16"))
+    assert device.powered_fraction("fp8") == device.sustained_fraction("fp8")
+
+
 @given(power=st.floats(101, 5000), more=st.floats(1, 5000), joules=st.floats(1e-15, 1e-12))
 @settings(derandomize=True, deadline=None, max_examples=50)
 def test_more_power_is_never_slower(power: float, more: float, joules: float) -> None:
