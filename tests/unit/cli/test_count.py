@@ -179,5 +179,5 @@ def test_bytes_that_may_be_meant_are_not_refused(rule: str) -> None:
 
 
 def test_one_design_is_counted_in_the_singular() -> None:
-    done = run("count", "llama3-70b/h100-64", "--require", "energy <= 428481 J")
+    done = run("count", "llama3-70b/h100-64", "--require", "energy <= 431532 J")
     assert "llama3-70b/h100-64 (scope framework): 1 feasible design, exactly" in done.out
