@@ -80,7 +80,7 @@ def solve(
         around = look_around(request.problem, outcome, asked, request.seed, budget)
     if certificate is not None:
         _write_certificate(request.problem, outcome, certificate)
-    proved = outcome.status is SolveStatus.OPTIMAL and around.complete
+    proved = _finished(outcome) and around.complete
     return _show(request, outcome, around, budget, interrupted=budget.stopped.is_set() and not proved)
 
 
@@ -161,7 +161,7 @@ def _show(request: Request, outcome: Outcome, around: Around, budget: Budget, *,
     from cosmic_opt.reporting.runnable import nothing_runs_text
 
     problem, stop = request.problem, outcome.stop.value
-    if interrupted and outcome.status is not SolveStatus.OPTIMAL:
+    if interrupted and not _finished(outcome):
         stop = "interrupted"
     score = _score(problem, outcome) if len(outcome.design) else None
     skipped = outcome.engine == EVENTS or budget.out_of_time()
@@ -177,6 +177,11 @@ def _show(request: Request, outcome: Outcome, around: Around, budget: Budget, *,
     keys |= around.keys(outcome.objective, interrupted=interrupted)
     request.output.result("solve", keys, text + around.text(outcome.objective, interrupted=interrupted))
     return INTERRUPTED if interrupted else EXITS.get(outcome.status, DONE)
+
+
+def _finished(outcome: Outcome) -> bool:
+    """Tell whether the search found a best design, and no limit (or Ctrl-C) ended it."""
+    return outcome.status is SolveStatus.OPTIMAL and outcome.stop.value == "proved"
 
 
 def _score(problem: Problem, outcome: Outcome) -> Score:

@@ -16,7 +16,7 @@ from cosmic_opt.reporting.rules import conflict_keys
 from cosmic_opt.reporting.runnable import cannot_run_keys, some_cannot_run
 from cosmic_opt.search.engine_names import CALIBRATED, EVENTS
 from cosmic_opt.search.objective import Objective
-from cosmic_opt.search.outcome import LogLine, Outcome
+from cosmic_opt.search.outcome import LogLine, Outcome, Stop
 from cosmic_opt.search.runnable import CannotRun
 from cosmic_opt.solvers.base import SolveStatus
 from cosmic_opt.units import show_joules, show_seconds
@@ -45,6 +45,11 @@ def value_text(value: int | None, objective: Objective) -> str:
     if objective.watts is not None:
         return f"{show_joules(shown)}{objective.unit.removeprefix('J')}"
     return show_seconds(shown) if objective.unit == "s" else f"{shown:,.6g} {objective.unit}"
+
+
+def may_have_less_code(stop: str) -> str:
+    """Return that a limit came before the optimum of least code was found."""
+    return f"an equally good design may have less code: {stop}"
 
 
 def gap_text(gap: float) -> str:
@@ -91,6 +96,7 @@ def answer_keys(
         "objective": {"name": objective.name, "value": value, "unit": objective.unit},
         "bound": bound,
         "gap": outcome.gap,
+        "least_code": outcome.least_code,
         **scored,
         "warnings": _warnings(score, idle),
         "cannot_run": cannot_run_keys(idle),
@@ -165,7 +171,8 @@ def _proof(outcome: Outcome, stop: str) -> str:
     value, bound = (value_text(number, outcome.objective) for number in (outcome.value, outcome.bound))
     match outcome.status:
         case SolveStatus.OPTIMAL:
-            return f"{value}, proved optimal (bound = value)"
+            proved = f"{value}, proved optimal (bound = value)"
+            return proved if outcome.stop is Stop.PROVED else f"{proved}\n{may_have_less_code(stop)}"
         case SolveStatus.FEASIBLE if outcome.gap is not None:
             return f"{value}, not proved: {stop}, bound {bound}, gap {gap_text(outcome.gap)}"
         case SolveStatus.FEASIBLE:

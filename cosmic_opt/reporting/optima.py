@@ -6,7 +6,7 @@ from fractions import Fraction
 
 from cosmic_opt.analysis.optimise import Optimum
 from cosmic_opt.feasibility.conflict import Conflict
-from cosmic_opt.reporting.answers import gap_text
+from cosmic_opt.reporting.answers import gap_text, may_have_less_code
 from cosmic_opt.reporting.counts import why_empty
 from cosmic_opt.reporting.designs import design_text, designs_keys
 from cosmic_opt.reporting.numbers import exact
@@ -54,7 +54,7 @@ def optimum_text(title: str, optimum: Optimum, conflict: Conflict, seconds: floa
     if optimum.table_rows is not None:
         head += f", with what is simulated as a table of {optimum.table_rows:,} rows"
     if optimum.status is SolveStatus.OPTIMAL and not optimum.least_code:
-        head += "\nan equally good design may have less code: time limit"
+        head += f"\n{may_have_less_code('time limit')}"
     idle = optimum.cannot_run
     if optimum.status is SolveStatus.INFEASIBLE:
         return f"{head}\n\n{why_empty(conflict) if idle is None else nothing_runs_text(idle)}"

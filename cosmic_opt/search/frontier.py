@@ -154,6 +154,13 @@ class Frontier:
             return first if self.value is None else min(first, self.value)
         return self.value
 
+    @property
+    def settled(self) -> bool:
+        """Whether no open region may hold a design better than, or as good as, the incumbent."""
+        if self.next >= len(self.order):
+            return True
+        return self.value is not None and bool(self.values[self.order[self.next]] > self.value)
+
     def offer(self, ticks: int, amount: int) -> bool:
         """Take a scored design as incumbent if it is better; return whether it was."""
         if ticks > self.limit_ticks or (self.value is not None and ticks * amount >= self.value):
@@ -164,10 +171,7 @@ class Frontier:
     def run(self, max_nodes: int) -> Iterator[Progress]:
         """Close regions best bound first until none may hold a better or equal design, or nodes run out."""
         wave = designs = 0
-        while self.next < len(self.order) and self.nodes < max_nodes:
-            if self.value is not None and self.values[self.order[self.next]] > self.value:
-                self.next = len(self.order)
-                break
+        while not self.settled and self.nodes < max_nodes:
             chunks = self._chunks(min(1 << wave, LARGEST_WAVE))
             wave += 1
             tasks = [self._task(chunk.rows, max_nodes - self.nodes) for chunk in chunks]

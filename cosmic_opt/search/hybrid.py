@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 
 from cosmic_opt.search.allocation import FIRST, PER_REGION, Allocation, Part, parts_of
@@ -48,7 +50,7 @@ def hybrid(run: Run, memo: RegionMemo | None = None) -> Outcome:
         if run.budget.out_of_time():
             stop = Stop.TIME
             break
-    if frontier.next >= len(frontier.order):
+    if frontier.settled:
         stop = Stop.PROVED
     elif stop is Stop.PROVED:
         stop = Stop.NODES if run.budget.evaluations is None else Stop.EVALUATIONS
@@ -72,6 +74,7 @@ def _look_into_open_regions(run: Run, frontier: Frontier, allocation: Allocation
 
 
 def _finish(run: Run, frontier: Frontier, regions: int, stop: Stop) -> Outcome:
+    """Return the answer; a limit may end the search when the value is proved and open regions only hold equal ones."""
     if frontier.value is None:
         return run.nothing_found(stop, frontier.bound, frontier)
     if stop is Stop.PROVED:
@@ -80,9 +83,10 @@ def _finish(run: Run, frontier: Frontier, regions: int, stop: Stop) -> Outcome:
         run.log(
             LogLine(run.budget.elapsed(), regions, regions, frontier.value, frontier.value, run.evaluations, "proved")
         )
-        return run.outcome(SolveStatus.OPTIMAL, stop, frontier.value, frontier)
+        return replace(run.outcome(SolveStatus.OPTIMAL, stop, frontier.value, frontier), least_code=True)
     frontier_design = frontier.incumbent_design()
     if frontier_design is not None and (run.best_value is None or frontier.value < run.best_value):
         run.best_design = run.instance.parameter_set.batch(frontier_design.reshape(1, -1))
         run.best_value = frontier.value
-    return run.outcome(SolveStatus.FEASIBLE, stop, frontier.bound, frontier)
+    status = SolveStatus.OPTIMAL if frontier.bound == frontier.value else SolveStatus.FEASIBLE
+    return run.outcome(status, stop, frontier.bound, frontier)

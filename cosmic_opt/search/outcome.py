@@ -70,6 +70,9 @@ class Outcome:
     """What the study of the search holds, where there is one."""
     allowed_designs: int | None = None
     """How many designs obey rules on simulated quantities; None without such rules, or where not each was scored."""
+    least_code: bool = False
+    """Whether `design` is, of all optima, that of least code: a limit may end an OPTIMAL search before, and by events
+    only designs that were scored are compared."""
     cannot_run: CannotRun | None = None
     """Why no design can run, where rules leave designs and none of these has a step; the status is then INFEASIBLE."""
 

@@ -120,7 +120,7 @@ def _every(run: Run) -> Outcome:
     if run.best_value is None:
         outcome = run.nothing_found(Stop.PROVED)
     else:
-        outcome = run.outcome(SolveStatus.OPTIMAL, Stop.PROVED, run.best_value)
+        outcome = replace(run.outcome(SolveStatus.OPTIMAL, Stop.PROVED, run.best_value), least_code=True)
     limited = limits_simulated(run.instance.parameter_set)
     return replace(outcome, proof=proof_of(blocks), allowed_designs=allowed if limited else None)
 

@@ -54,6 +54,15 @@ def test_the_answer_is_a_design_file_that_scores_the_same(answer: dict[str, Any]
     assert scored["design"] == answer["design"]
 
 
+def test_an_optimum_whose_ties_a_limit_left_open_says_so() -> None:
+    limited = ("solve", "cosmic/gpt3-13b-system1", "--scope", "workload", "--evaluations", "300", "--quiet")
+    keys = run(*limited, "--json").keys
+    assert (keys["status"], keys["gap"], keys["stop"], keys["least_code"]) == ("optimal", 0, "evaluation limit", False)
+    proved, less = run(*limited).out.splitlines()[1:3]
+    assert proved.endswith("proved optimal (bound = value)")
+    assert less == "an equally good design may have less code: evaluation limit"
+
+
 def test_the_same_seed_gives_the_same_answer(answer: dict[str, Any]) -> None:
     again = run("solve", LLAMA, "--json").keys
     assert {**again, "seconds": 0} == {**answer, "seconds": 0}

@@ -13,6 +13,7 @@ from cosmic_opt.api import Problem
 from cosmic_opt.errors import SpecError
 from cosmic_opt.search.budget import Budget
 from cosmic_opt.search.certificate import Certificate, read_certificate
+from cosmic_opt.search.outcome import Stop
 from cosmic_opt.search.proof import Proof
 from cosmic_opt.search.verify import verify
 from cosmic_opt.solvers.base import SolveStatus
@@ -67,6 +68,34 @@ def test_an_unfinished_search_is_certified_with_its_bound() -> None:
 
 
 FEW = Budget(evaluations=7000)
+WORKLOAD = Problem.load("cosmic/gpt3-13b-system1").scope("workload")
+
+
+@pytest.mark.parametrize("evaluations", [1, 5, 100, 300, 616, 617, 2000])
+@pytest.mark.parametrize("problem", [WORKLOAD, SPACES["a limit on the step"]], ids=["workload", "a limit on the step"])
+def test_what_solve_certifies_is_accepted_at_every_budget(problem: Problem, evaluations: int) -> None:
+    outcome = problem.solve(budget=Budget(evaluations=evaluations))
+    assert (outcome.status is SolveStatus.OPTIMAL) == (outcome.gap == 0)
+    assert failed(problem.certificate(outcome)) == set()
+
+
+@pytest.mark.parametrize("evaluations", [1, 1000, 2584])
+def test_a_certificate_of_scored_designs_is_accepted_or_not_given(evaluations: int) -> None:
+    problem = Problem.load("llama3-70b/h100-64")
+    outcome = problem.solve(budget=Budget(evaluations=evaluations))
+    assert outcome.least_code == (evaluations == 2584)
+    if outcome.least_code:
+        assert failed(problem.certificate(outcome)) == set()
+    else:
+        with pytest.raises(SpecError, match="not scored may be better"):
+            problem.certificate(outcome)
+
+
+def test_a_limit_after_the_value_is_proved_leaves_an_optimum_that_may_not_have_the_least_code() -> None:
+    early, whole = WORKLOAD.solve(budget=Budget(evaluations=300)), WORKLOAD.solve()
+    assert (early.status, early.stop, early.least_code) == (SolveStatus.OPTIMAL, Stop.EVALUATIONS, False)
+    assert (whole.status, whole.stop, whole.least_code) == (SolveStatus.OPTIMAL, Stop.PROVED, True)
+    assert early.value == early.bound == whole.value
 
 
 def test_an_infeasible_problem_is_certified() -> None:
