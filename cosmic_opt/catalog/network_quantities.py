@@ -6,10 +6,12 @@ from collections.abc import Callable, Collection, Mapping, Sequence
 
 import numpy as np
 
+from cosmic_opt.errors import LimitError
 from cosmic_opt.psa.domain import Value
 from cosmic_opt.psa.quantity import IntArray, Quantity, QuantityTerm, Values
+from cosmic_opt.psa.term import SAFE
 from cosmic_opt.system.price import TierPrice, dimension_cost_dollars
-from cosmic_opt.units import Unit
+from cosmic_opt.units import Unit, show
 
 NETWORK_QUANTITIES = ("total_bandwidth", "network_cost", "unpriced_blocks")
 UNPRICED_DOLLARS = 10**15
@@ -76,7 +78,15 @@ class _DimensionCost:
 
     def _shown(self, topology: Value, bandwidth: int) -> int:
         dollars = self.dollars(topology, bandwidth)
-        return UNPRICED_DOLLARS if dollars is None else dollars
+        if dollars is None:
+            return UNPRICED_DOLLARS
+        if dollars >= SAFE:
+            rate, cost = show(bandwidth, Unit.BYTES_PER_S), show(dollars, Unit.DOLLARS)
+            raise LimitError(
+                f"a {topology} of {rate} in tier {self.tier!r} costs {cost} for {self.npus:,} NPUs, too much to count",
+                hint="give lower prices, or less bandwidth",
+            )
+        return dollars
 
     def unpriced_term(self) -> QuantityTerm:
         def evaluate(values: Mapping[str, Values]) -> IntArray:

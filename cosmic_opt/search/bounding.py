@@ -13,7 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from cosmic_opt.search import kernel
-from cosmic_opt.search.objective import Objective
+from cosmic_opt.search.objective import Objective, refuse_beyond
 from cosmic_opt.search.proof import Block
 from cosmic_opt.search.score import kernel_columns
 from cosmic_opt.search.space import Codes, Regions, Space
@@ -104,6 +104,8 @@ class Bounding:
         prepared = self.simulator.prepare(kernel_columns(self.space.batch(codes)), strict=False)
         rests = [self.space.rests(rule, codes) for rule in self.space.ownership.coupling]
         none = np.zeros((size, 0), dtype=np.int64)
+        fixed = self.space.fixed_amounts(self.objective, codes)
+        refuse_beyond(int(fixed.max(initial=0)) + self._most_optional, self.objective.name)
         return kernel.Regions(
             _repeat(prepared.whole, size),
             _repeat(prepared.payload, size),
@@ -112,8 +114,13 @@ class Bounding:
             self.space.mask_of(codes) if masks is None else np.zeros(size, dtype=np.int64),
             np.column_stack([low for low, _ in rests]) if rests else none,
             np.column_stack([high for _, high in rests]) if rests else none,
-            self.space.fixed_amounts(self.objective, codes),
+            fixed,
         )
+
+    @cached_property
+    def _most_optional(self) -> int:
+        """At least the greatest amount that options of all dimensions add up to, whatever the rules."""
+        return sum(int(row.max(initial=0)) for row in self.options.amount)
 
     def bounds(
         self, regions: kernel.Regions, *, worst: bool = False, best: tuple[int, int] | None = None

@@ -11,9 +11,10 @@ from numpy.typing import NDArray
 
 from cosmic_opt.catalog.job_kinds import ENERGY, INFERENCE, PER_NPU, THROUGHPUT
 from cosmic_opt.catalog.system_quantities import SYSTEM_POWER
-from cosmic_opt.errors import SpecError, nearest
+from cosmic_opt.errors import LimitError, SpecError, nearest
 from cosmic_opt.psa.parameter_set import DesignBatch, ParameterSet
 from cosmic_opt.psa.quantity import Quantity
+from cosmic_opt.psa.term import SAFE
 from cosmic_opt.units import MICROJOULES, TICKS_PER_SECOND, Unit
 from cosmic_opt.workloads.requests import TOKENS
 
@@ -129,11 +130,32 @@ def _serving(name: str, parameter_set: ParameterSet) -> Objective:
 
 
 def quantity_values(quantity: Quantity, batch: DesignBatch) -> IntArray:
-    """Return a structural quantity for each design, in base units."""
+    """Return a structural quantity for each design, in base units.
+
+    Raises:
+        LimitError: an amount passes 2^62.
+    """
     total = np.zeros(len(batch), dtype=np.int64)
     for term in quantity.terms:
-        total += np.asarray(term.evaluate(arguments_of(term.names, batch)), dtype=np.int64)
+        add_amounts(total, term.evaluate(arguments_of(term.names, batch)), quantity.name)
     return total
+
+
+def add_amounts(total: IntArray, part: IntArray, name: str) -> None:
+    """Add to amounts of what is called `name`, int64 of the same shape, in place.
+
+    Raises:
+        LimitError: a sum may pass 2^62.
+    """
+    refuse_beyond(sum(int(np.abs(each).max(initial=0)) for each in (total, part)), name)
+    total += part
+
+
+def refuse_beyond(amount: int, name: str) -> None:
+    """Raise LimitError for an amount of 2^62 or more."""
+    if amount >= SAFE:
+        hint = "fix what makes it so large (--fix), or give smaller numbers"
+        raise LimitError(f"{name!r} passes 2^62, too large to add up", hint=hint)
 
 
 def arguments_of(names: tuple[str, ...], batch: DesignBatch) -> Mapping[str, NDArray[np.generic]]:

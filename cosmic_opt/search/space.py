@@ -19,7 +19,7 @@ from cosmic_opt.ir.model import Linear, LoweredModel
 from cosmic_opt.ir.passes.rows import joint_rows
 from cosmic_opt.psa.parameter_set import DesignBatch, ParameterSet
 from cosmic_opt.psa.quantity import QuantityTerm
-from cosmic_opt.search.objective import Objective, arguments_of
+from cosmic_opt.search.objective import Objective, add_amounts, arguments_of
 from cosmic_opt.search.owners import STRUCTURAL, Ownership, assign_owners
 from cosmic_opt.simulation.analytical.simulator import AnalyticalSimulator
 
@@ -258,7 +258,8 @@ class Space:
         batches = [self.option_batch(dimension) for dimension in range(len(self.options))]
         for term, owner in self._owned_terms(objective):
             if owner != STRUCTURAL:
-                amounts[owner] += np.asarray(term.evaluate(arguments_of(term.names, batches[owner])), dtype=np.int64)
+                part = term.evaluate(arguments_of(term.names, batches[owner]))
+                add_amounts(amounts[owner], part, objective.name)
         return amounts
 
     def fixed_amounts(self, objective: Objective, codes: Codes) -> IntArray:
@@ -269,7 +270,7 @@ class Space:
         structural = self.batch(self._with_settled(codes))
         for term, owner in self._owned_terms(objective):
             if owner == STRUCTURAL:
-                fixed += np.asarray(term.evaluate(arguments_of(term.names, structural)), dtype=np.int64)
+                add_amounts(fixed, term.evaluate(arguments_of(term.names, structural)), objective.name)
         return fixed
 
     def _owned_terms(self, objective: Objective) -> list[tuple[QuantityTerm, int]]:

@@ -11,7 +11,7 @@ from fractions import Fraction
 
 from cosmic_opt.errors import SpecError, nearest
 from cosmic_opt.system.topology import TOPOLOGIES
-from cosmic_opt.units import Unit, parse_exact
+from cosmic_opt.units import Unit, parse_exact, show
 
 BYTES_PER_GB = 10**9
 
@@ -21,6 +21,8 @@ SWITCH_LINKS = {"libra": 1, "cosmic": 2}
 
 MOST_DEVICE_DOLLARS = 10**8
 """No device costs more: a whole wafer is sold for a few millions."""
+MOST_PART_DOLLARS = 10**8
+"""No link, switch or NIC costs more per GB/s: LIBRA's dearest costs 31.6 $."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,8 +36,9 @@ class TierPrice:
     def __post_init__(self) -> None:
         for part in ("link", "switch", "nic"):
             price = getattr(self, part)
-            if price is not None and price < 0:
-                raise SpecError(f"the price of a {part} is {price}", hint="prices are at least 0 $")
+            if price is not None and not 0 <= price <= MOST_PART_DOLLARS:
+                limit = show(MOST_PART_DOLLARS, Unit.DOLLARS)
+                raise SpecError(f"the price of a {part} per GB/s is out of range", hint=f"allowed: 0 to {limit}")
 
 
 def parse_prices(tiers: Mapping[str, Mapping[str, str | int | float]]) -> dict[str, TierPrice]:

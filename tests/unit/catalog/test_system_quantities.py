@@ -9,7 +9,7 @@ import pytest
 from cosmic_opt.api import Problem
 from cosmic_opt.catalog.bind import BoundInstance
 from cosmic_opt.catalog.digest import problem_digest
-from cosmic_opt.errors import SpecError
+from cosmic_opt.errors import LimitError, SpecError
 from cosmic_opt.psa.quantity import Quantity
 from cosmic_opt.search.objective import quantity_values
 from cosmic_opt.search.report import Report
@@ -239,3 +239,30 @@ def test_an_unknown_device_in_a_prices_file_is_blamed_on_its_own_key(tmp_path: P
         bound(priced(tmp_path, "h99: 1 $"))
     assert caught.value.where is not None
     assert "tiers" not in str(caught.value.where)
+
+
+def dear(folder: Path, npus: int, link: str) -> Problem:
+    """The outer dimension holds so many NPUs, at up to 10^18 B/s; the inner one has links of the same price."""
+    write(folder)
+    prices, system = folder / PRICES, folder / "parts/system.yaml"
+    prices.write_text(prices.read_text().replace("link: 4.5 $", f"link: {link}").replace("link: 2 $", f"link: {link}"))
+    wide = system.read_text().replace("npus: 4, bandwidth: 50 GB/s", f"npus: {npus}, bandwidth: 1e18 B/s")
+    system.write_text(wide.replace("bandwidth: 75 GB/s", "bandwidth: 9e17 B/s"))
+    return Problem.load(str(folder / "instance.yaml"))
+
+
+def test_a_network_of_more_dollars_than_a_machine_number_holds_is_refused(tmp_path: Path) -> None:
+    # 2 * 32 NPUs * 9 * 10^8 GB/s * 10^8 $ = 5.76e18 $ in the inner dimension, and 2^62 is 4.6e18
+    problem = dear(tmp_path, 32, "1e8 $").objective("step_time * network_cost")
+    with pytest.raises(LimitError, match=r"a ring of .* costs \$ 5,760,000,.* for 64 NPUs, too much"):
+        problem.solve()
+
+
+def test_dimensions_that_cost_too_much_together_are_refused(tmp_path: Path) -> None:
+    # 2 * 16 NPUs: 3.2e18 $ and 2.88e18 $, each of which fits
+    problem = dear(tmp_path, 16, "1e8 $").fix({"topology": "ring"}).free("bandwidth")
+    for asked in (problem.objective("step_time * network_cost").solve, lambda: problem.pareto("network_cost")):
+        with pytest.raises(LimitError, match=r"network_cost' passes 2\^62"):
+            asked()
+    most = problem.optimise("network_cost", maximise=True).value
+    assert most == 32 * (10**9 + 9 * 10**8) * 10**8

@@ -78,3 +78,11 @@ def test_what_has_no_meaning_is_refused(rule: str, tier: str, topology: str, npu
 def test_a_price_table_that_means_nothing_is_refused(parts: dict[str, str]) -> None:
     with pytest.raises(SpecError):
         parse_prices({"pod": parts})
+
+
+@pytest.mark.parametrize("part", ["link", "switch", "nic"])
+@pytest.mark.parametrize("price", ["1e9 $", "-1 $"])
+def test_a_part_of_more_than_a_hundred_million_dollars_is_refused(part: str, price: str) -> None:
+    with pytest.raises(SpecError, match=f"the price of a {part} per GB/s is out of range") as refused:
+        parse_prices({"pod": {"link": "1e8 $", part: price}})
+    assert refused.value.hint == "allowed: 0 to $ 100,000,000"
