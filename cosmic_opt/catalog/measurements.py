@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import csv
 import io
-import json
 import math
 from collections.abc import Mapping
 from pathlib import Path
@@ -15,6 +14,7 @@ from typing import Any
 
 from cosmic_opt.catalog.store import read_text
 from cosmic_opt.errors import SpecError, Where
+from cosmic_opt.psa.json_document import read_json
 
 MAX_ROWS = 100_000
 HINT = "a JSON list of objects, an object with 'rows', or CSV with a header line"
@@ -39,10 +39,7 @@ def read_measurements(path: Path) -> list[Mapping[str, Any]]:
 
 
 def _json(text: str, where: Where) -> list[Mapping[str, Any]]:
-    try:
-        data = json.loads(text)
-    except (ValueError, RecursionError) as error:
-        raise SpecError(f"the file is not JSON: {error}", where=where, hint=HINT) from None
+    data = read_json(text, str(where), hint=HINT)
     rows = data.get("rows") if isinstance(data, dict) else data
     if not isinstance(rows, list) or not all(isinstance(row, dict) for row in rows):
         raise SpecError("the file holds no rows", where=where, hint=HINT)

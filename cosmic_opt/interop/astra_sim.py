@@ -5,16 +5,16 @@ Units are ASTRA-sim's: network bandwidth in 2^30 B/s, memory bandwidth in 10^9 B
 
 from __future__ import annotations
 
-import json
 import math
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import TypeVar
 
 from cosmic_opt.catalog.store import read_text
 from cosmic_opt.errors import SpecError, Where, nearest
 from cosmic_opt.psa.document import Entry, read_yaml
+from cosmic_opt.psa.json_document import read_json
 from cosmic_opt.simulation.replay.machine import MEMORY_TYPES, RemoteMemory, ReplayMachine
 
 Read = TypeVar("Read")
@@ -202,18 +202,7 @@ def _read_json(path: Path | str) -> Entry:
 
 
 def _parse_json(data: bytes, name: str) -> Entry:
-    try:
-        value = json.loads(data, object_pairs_hook=_object)
-    except (ValueError, RecursionError) as error:
-        raise SpecError(f"the file is not JSON: {error}", where=Where(name), hint="give a JSON object") from error
-    return Entry(value, Where(name), {})
-
-
-def _object(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
-    entries = dict(pairs)
-    if len(entries) < len(pairs):
-        raise ValueError("a key appears twice")
-    return entries
+    return Entry(read_json(data, name, hint="give a JSON object"), Where(name), {})
 
 
 def _optional(entries: dict[str, Entry], key: str, default: Read, read: Callable[[Entry], Read]) -> Read:

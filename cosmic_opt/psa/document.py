@@ -18,6 +18,8 @@ MAX_DIGITS = 1000
 """Longer spellings are refused before they are read: Python may or may not read them, as the process is set."""
 MAX_BITS = 256
 """A whole number with more bits is refused: nothing real needs it, and no message could show it."""
+MAX_SHOWN = 80
+"""Characters of a value that a message shows."""
 _LOADER = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
 _MISSING = object()
 _SCHEMAS = "start with 'schema: cosmic-opt/instance@1' (or model, system, workload, device, prices)"
@@ -60,7 +62,7 @@ class Entry:
         allowed = (*required, *optional)
         for key, entry in entries.items():
             if key not in allowed:
-                raise entry.fail(f"unknown key {key!r}", nearest(key, allowed))
+                raise entry.fail(f"unknown key {brief(key)}", nearest(key, allowed))
         for key in required:
             if key not in entries:
                 raise self.fail(f"the key {key!r} is missing", f"required: {', '.join(required)}")
@@ -111,7 +113,13 @@ def _kind(value: object) -> str:
         return "a mapping"
     if isinstance(value, list):
         return "a list"
-    return repr(value)
+    return brief(value)
+
+
+def brief(value: object) -> str:
+    """Return a value as code, cut where it is longer than a message should be: the file may not be the user's."""
+    text = repr(value)
+    return text if len(text) <= MAX_SHOWN else f"{text[:MAX_SHOWN]}..."
 
 
 def read_yaml(text: str, file: str, *, if_empty: str = _SCHEMAS) -> Entry:
@@ -220,4 +228,4 @@ def expect_schema(root: Entry, kind: str, version: int = 1) -> None:
         raise root.fail("the key 'schema' is missing", f"start the file with 'schema: {wanted}'")
     found = entries["schema"].text()
     if found != wanted:
-        raise entries["schema"].fail(f"this is a {found!r} file", f"expected {wanted!r}")
+        raise entries["schema"].fail(f"this is a {brief(found)} file", f"expected {wanted!r}")

@@ -14,7 +14,9 @@ from cosmic_opt.catalog.digest import problem_digest, program_digest
 from cosmic_opt.catalog.edits import Edits
 from cosmic_opt.catalog.instance_file import InstanceSpec
 from cosmic_opt.errors import SpecError, Where
+from cosmic_opt.psa.document import brief
 from cosmic_opt.psa.domain import Value
+from cosmic_opt.psa.json_document import read_json
 from cosmic_opt.search.bounding import NO_LIMIT
 from cosmic_opt.search.engine_names import ENGINES, EVENTS
 from cosmic_opt.search.outcome import Outcome
@@ -24,6 +26,7 @@ from cosmic_opt.solvers.base import SolveStatus
 SCHEMA = "cosmic-opt/certificate@2"
 MAX_CHARACTERS = 400_000_000
 OPTION = Where("--certificate")
+WRITTEN = "give a file that 'solve --certificate' wrote"
 
 
 @dataclass(frozen=True)
@@ -105,19 +108,15 @@ def read_certificate(text: str, file: str) -> Certificate:
     """Return the certificate that a file holds.
 
     Raises:
-        SpecError: not JSON, not a certificate, a key missing or of the wrong kind, or a digest that does not match.
+        SpecError: not JSON, not a certificate, a key missing, repeated or of the wrong kind, or a digest that does not
+            match.
     """
     where = Where(file)
     if len(text) > MAX_CHARACTERS:
-        raise SpecError("the file is too large for a certificate", where=where)
-    try:
-        keys = json.loads(text)
-    except (ValueError, RecursionError) as error:
-        raise SpecError(
-            f"not JSON: {error}", where=where, hint="give a file that 'solve --certificate' wrote"
-        ) from None
+        raise SpecError("the file is too large for a certificate", where=where, hint=WRITTEN)
+    keys = read_json(text, file, hint=WRITTEN)
     if not isinstance(keys, dict) or keys.get("schema") != SCHEMA:
-        raise SpecError("this is no certificate", where=where, hint="give a file that 'solve --certificate' wrote")
+        raise SpecError("this is no certificate", where=where, hint=WRITTEN)
     recorded = keys.pop("digest", None)
     if recorded != _digest(keys):
         raise SpecError("the file was changed: its digest does not match", where=where, hint="solve again")
@@ -159,7 +158,7 @@ def _certificate(keys: Mapping[str, Any]) -> Certificate:
 def _refuse_unknown(keys: Mapping[str, Any], kind: type, *others: str) -> None:
     unknown = keys.keys() - {field.name for field in fields(kind)} - set(others)
     if unknown:
-        raise ValueError(f"unknown keys {sorted(unknown)}")
+        raise ValueError(f"unknown keys {brief(sorted(unknown))}")
 
 
 def _design(keys: Mapping[str, Any]) -> dict[str, Value]:
@@ -197,7 +196,7 @@ def _edits(keys: Mapping[str, Any]) -> Edits:
 def _items(value: Any, count: int | None = None) -> list[Any]:
     """Return a list, of so many items where that is given."""
     if not isinstance(value, list) or (count is not None and len(value) != count):
-        raise TypeError(f"{value!r} is no list" + ("" if count is None else f" of {count}"))
+        raise TypeError(f"{brief(value)} is no list" + ("" if count is None else f" of {count}"))
     return value
 
 
@@ -207,38 +206,38 @@ def _pairs(values: list[Any]) -> list[list[Any]]:
 
 def _mapping(value: Any) -> Mapping[str, Any]:
     if not isinstance(value, dict):
-        raise TypeError(f"{value!r} is no mapping")
+        raise TypeError(f"{brief(value)} is no mapping")
     return value
 
 
 def _text(value: Any) -> str:
     if not isinstance(value, str):
-        raise TypeError(f"{value!r} is no text")
+        raise TypeError(f"{brief(value)} is no text")
     return value
 
 
 def _status(value: Any) -> SolveStatus:
     if value not in [status.value for status in SolveStatus]:
-        raise ValueError(f"{value!r} is no status")
+        raise ValueError(f"{brief(value)} is no status")
     return SolveStatus(value)
 
 
 def _engine(value: Any) -> str:
     if value not in ENGINES:
-        raise ValueError(f"{value!r} is no engine")
+        raise ValueError(f"{brief(value)} is no engine")
     return _text(value)
 
 
 def _whole(value: Any) -> int:
     if isinstance(value, bool) or not isinstance(value, int) or value < 0:
-        raise TypeError(f"{value!r} is no whole number")
+        raise TypeError(f"{brief(value)} is no whole number")
     return value
 
 
 def _machine(value: Any) -> int:
     """Return a whole number that compiled code can hold."""
     if _whole(value) > NO_LIMIT:
-        raise ValueError(f"{value} is too large")
+        raise ValueError(f"{brief(value)} is too large")
     return int(value)
 
 

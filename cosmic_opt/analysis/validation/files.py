@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections import Counter
 from collections.abc import Callable, Sequence
 from dataclasses import replace
@@ -20,9 +19,11 @@ from cosmic_opt.analysis.validation.themis import predict_themis, themis_rows
 from cosmic_opt.analysis.validation.themis_bars import bar_rows, predict_bar
 from cosmic_opt.catalog.store import data_root
 from cosmic_opt.errors import CosmicError, SpecError, Where, nearest
+from cosmic_opt.psa.json_document import read_json
 
 NOT_PREDICTED = "not predicted by this version"
 SOURCE = Where("--source")
+ROWS = "give a JSON file of reference rows"
 POINTS, BARS = "all_reduce_time_us", "end_to_end_breakdown"
 """What a file of Themis' figures has."""
 ASTRA_SIM_FILES = {"astrasim_collectives": False, "astrasim_workloads": True}
@@ -93,15 +94,14 @@ def _themis(data: Row, tables: Path | None) -> ValidationReport:
 def _read(path: Path) -> object:
     where = Where(file=str(path))
     try:
-        return json.loads(path.read_text(encoding="utf-8"))
+        text = path.read_text(encoding="utf-8")
     except OSError as error:
         raise SpecError(
             f"the file cannot be read: {error.strerror}", where=where, hint="give an existing file"
         ) from error
-    except (ValueError, RecursionError) as error:
-        raise SpecError(
-            f"the file is not JSON: {error}", where=where, hint="give a JSON file of reference rows"
-        ) from error
+    except UnicodeDecodeError:
+        raise SpecError("the file is not UTF-8 text", where=where, hint=ROWS) from None
+    return read_json(text, str(path), hint=ROWS)
 
 
 def _of_source(documents: Sequence[tuple[object, Where]], source: str) -> list[tuple[object, Where]]:

@@ -53,6 +53,7 @@ def test_cells_that_are_no_numbers_stay_text(tmp_path: Path) -> None:
         ("a.csv", "kernel,value\ngemm,1,2\n", "3 cells under 2 columns"),
         ("a.csv", 'kernel,value\n"gemm,1\n', "not CSV"),
         ("a.json", "{", "not JSON"),
+        ("a.json", '[{"id": 1, "step_s": 2, "id": 3}]', "the key 'id' appears twice"),
         ("a.json", "[" * 100_000, "not JSON"),
         ("a.json", "{}", "holds no rows"),
         ("a.json", "[1]", "holds no rows"),

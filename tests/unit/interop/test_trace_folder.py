@@ -93,7 +93,7 @@ def test_missing_and_doubled_traces_are_refused(tmp_path: Path, names: list[str]
         ('{"1": [0, 0]}', "twice"),
         ('{"1": []}', "empty"),
         ('{"1": [7]}', "out of range"),
-        ('{"1": [0], "1": [1]}', "a key appears twice"),
+        ('{"1": [0], "1": [1]}', "the key '1' appears twice"),
         ('{"1": [0.5]}', "whole number"),
         ("[" * 10_000, "not JSON"),
     ],

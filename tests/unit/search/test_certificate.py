@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Callable
 from dataclasses import replace
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -192,6 +193,8 @@ def test_tampering_is_rejected_even_with_a_fresh_digest(name: str, certificate: 
         (lambda text: "[]", "this is no certificate"),
         (lambda text: "", "not JSON"),
         (lambda text: "[" * 100_000, "not JSON"),
+        (lambda text: text.replace('"status"', '"status": "unknown", "status"'), "the key 'status' appears twice"),
+        (lambda text: text.replace('"nodes"', '"nodes": 0, "nodes"'), "the key 'nodes' appears twice"),
         (lambda text: text.replace("certificate@2", "certificate@3"), "this is no certificate"),
     ],
 )
@@ -263,14 +266,30 @@ def test_malformed_evidence_is_refused(change: dict[str, object], certificate: C
     ids=str,
 )
 def test_what_is_malformed_is_said_in_words(change: dict[str, object], said: str, certificate: Certificate) -> None:
+    with pytest.raises(SpecError) as refused:
+        read_certificate(resigned(certificate, change), "c.json")
+    assert refused.value.message == f"the certificate is malformed: {said}"
+
+
+def test_a_message_shows_little_of_a_file_that_is_no_certificate(certificate: Certificate, tmp_path: Path) -> None:
+    secret = tmp_path / "secret.txt"
+    secret.write_text("x" * 70 + "password " * 50)
+    pointed = replace(certificate, instance=str(secret))
+    with pytest.raises(SpecError, match="expected 'key: value' lines") as refused:
+        verify(pointed)
+    assert "password password" not in str(refused.value)
+    with pytest.raises(SpecError, match=r"x\.\.\. is no list") as refused:
+        read_certificate(resigned(certificate, {"edits": {"fix": "x" * 1000}}), "c.json")
+    assert len(str(refused.value)) < 200
+
+
+def resigned(certificate: Certificate, change: dict[str, object]) -> str:
+    """A certificate with other keys and a fresh digest."""
     from cosmic_opt.search import certificate as module
 
     keys = json.loads(certificate.text()) | change
     del keys["digest"]
-    keys["digest"] = module._digest(keys)
-    with pytest.raises(SpecError) as refused:
-        read_certificate(json.dumps(keys), "c.json")
-    assert refused.value.message == f"the certificate is malformed: {said}"
+    return json.dumps(keys | {"digest": module._digest(keys)})
 
 
 def test_an_incumbent_better_than_the_answer_is_no_evidence(certificate: Certificate) -> None:
