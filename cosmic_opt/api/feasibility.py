@@ -13,8 +13,7 @@ from numpy.typing import NDArray
 from cosmic_opt.api.arguments import of_kind, whole
 from cosmic_opt.api.changes import Changes
 from cosmic_opt.catalog.bind import BoundInstance, bind
-from cosmic_opt.errors import SpecError
-from cosmic_opt.feasibility.bounds import DiagramLimitError
+from cosmic_opt.errors import LimitError, SpecError
 from cosmic_opt.feasibility.count import DIAGRAM, CountResult, count, count_without_diagram
 from cosmic_opt.feasibility.feasible_set import FeasibleSet, feasible_set
 from cosmic_opt.ir.lower import lower
@@ -63,12 +62,14 @@ class Feasibility(Changes):
         diagram (`outgrown_at` names the one that was too much).
 
         Raises:
-            LimitError: the engine cannot count so many.
+            LimitError: the engine cannot count so many, or (the diagram) add such large numbers.
         """
         try:
-            result = count(self.parameter_set, self.feasible, engine=engine)
-        except DiagramLimitError as limit:
+            feasible = self.feasible
+        except LimitError as limit:
             result = count_without_diagram(self.parameter_set, self.model, limit, engine=engine)
+        else:
+            result = count(self.parameter_set, feasible, engine=engine)
         if result.exact or result.outgrown_at is not None:
             return result
         from cosmic_opt.search.filter import count_within_step_limit  # numba takes a second to load

@@ -114,7 +114,7 @@ class Frontier:
                 raise LimitError(
                     f"rule {constraint.origin.name!r} adds numbers beyond 2^62",
                     where=constraint.origin.where,
-                    hint="use a larger unit, or fewer parameters in the rule",
+                    hint="use a larger unit, or fewer parameters in the rule; count --solver exhaustive needs neither",
                 )
 
     def advance(self, position: int) -> Layer:

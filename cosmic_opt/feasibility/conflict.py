@@ -13,11 +13,14 @@ from dataclasses import dataclass, field, replace
 from cosmic_opt.errors import LimitError
 from cosmic_opt.feasibility.feasible_set import feasible_set
 from cosmic_opt.ir.lower import lower
+from cosmic_opt.ir.objective import LinearObjective
 from cosmic_opt.psa.parameter_set import Constraint, ParameterSet
 from cosmic_opt.solvers.base import Limits, SolveStatus
-from cosmic_opt.solvers.registry import load_solver
+from cosmic_opt.solvers.registry import choose_solver, load_solver
 
 Rules = frozenset[int]
+NOTHING = LinearObjective((), ())
+"""What a solver is to optimise when it is asked for any design."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,7 +35,8 @@ class Conflict:
 class Oracle:
     """Tells whether some design satisfies a set of rules; remembers what it was asked.
 
-    Asks the decision diagram, and CP-SAT where the rules are too entangled for it.
+    Asks the decision diagram, and where the rules are too entangled or their numbers too large for it, the solver that
+    suits the size of both.
     """
 
     parameter_set: ParameterSet
@@ -50,7 +54,8 @@ class Oracle:
         try:
             return feasible_set(model).size > 0
         except LimitError:
-            result = load_solver("cp_sat").solve(model, limits=Limits(seconds=60))
+            solver = load_solver(choose_solver(model, NOTHING))
+            result = solver.solve(model, limits=Limits(seconds=60))
             if result.status is SolveStatus.UNKNOWN:
                 raise
             return result.status is not SolveStatus.INFEASIBLE
@@ -62,7 +67,7 @@ def minimal_conflicts(parameter_set: ParameterSet, limit: int = 1) -> list[tuple
     Every conflict is unsatisfiable and each of its proper subsets is satisfiable (checked while shrinking).
 
     Raises:
-        LimitError: neither engine can decide a subset of the rules.
+        LimitError: no engine can decide a subset of the rules.
     """
     rules = [rule for rule in parameter_set.constraints if not rule.simulated]
     oracle = Oracle(parameter_set, rules)
@@ -98,19 +103,25 @@ def _smaller(parameter_set: ParameterSet) -> Conflict:
     """
     rules = [rule for rule in parameter_set.constraints if not rule.simulated]
     oracle, kept = Oracle(parameter_set, rules), frozenset(range(len(rules)))
+    needed: set[int] = set()
+    """Rules without which the rest, and so any part of it, is known to leave a design."""
 
-    def excluded(chosen: Rules) -> bool:
+    def satisfiable(chosen: Rules) -> bool | None:
         try:
-            return not oracle.satisfiable(chosen)
+            return not chosen or oracle.satisfiable(chosen)
         except LimitError:
-            return False
+            return None
 
-    if not excluded(kept):
+    if satisfiable(kept) is not False:
         return Conflict(parameter_set.constraints, minimal=False)
     for rule in sorted(kept, reverse=True):
-        if excluded(kept - {rule}):
-            kept -= {rule}
-    return Conflict(tuple(rules[position] for position in sorted(kept)), minimal=False)
+        match satisfiable(kept - {rule}):
+            case False:
+                kept -= {rule}
+            case True:
+                needed.add(rule)
+    minimal = len(kept) == 1 or kept <= needed
+    return Conflict(tuple(rules[position] for position in sorted(kept)), minimal)
 
 
 def _by_size(conflict: Rules) -> tuple[int, list[int]]:

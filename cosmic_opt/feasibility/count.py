@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from cosmic_opt.errors import SpecError, nearest
+from cosmic_opt.errors import LimitError, SpecError, nearest
 from cosmic_opt.feasibility.bounds import DiagramLimitError
 from cosmic_opt.feasibility.feasible_set import DiagramShape, FeasibleSet
 from cosmic_opt.ir.model import LoweredModel
@@ -63,16 +63,18 @@ def count(parameter_set: ParameterSet, feasible: FeasibleSet, *, engine: str = D
 
 
 def count_without_diagram(
-    parameter_set: ParameterSet, model: LoweredModel, limit: DiagramLimitError, *, engine: str = DIAGRAM
+    parameter_set: ParameterSet, model: LoweredModel, limit: LimitError, *, engine: str = DIAGRAM
 ) -> CountResult:
     """Return what is certain of the count when the diagram outgrew memory; exact if another engine counts.
 
     Raises:
         SpecError: an unknown engine.
-        LimitError: the engine cannot count so many.
+        LimitError: the engine cannot count so many; `limit` itself, where numbers are too large for the diagram.
     """
     if engine != DIAGRAM:
         return _result(parameter_set, _listed(model, engine), engine, (), None)
+    if not isinstance(limit, DiagramLimitError):
+        raise limit
     simulated = _simulated(parameter_set)
     lower = 0 if simulated else limit.lower
     exact = lower == limit.upper

@@ -57,7 +57,7 @@ def shape_text(result: CountResult) -> str:
         parts = f"{len(result.components):,} component{'s'[: len(result.components) != 1]}"
         return f"diagram: {shape.nodes:,} nodes, {shape.arcs:,} arcs, width {shape.width:,}, {parts}"
     if result.outgrown_at is None:
-        return "diagram: none, it would outgrow memory"
+        return "diagram: none, the problem is too large for one"
     return f"diagram: outgrew memory at {result.outgrown_at!r}"
 
 

@@ -209,3 +209,11 @@ def test_a_limit_on_what_no_parameter_moves_becomes_the_nearest_that_holds(rule:
     assert first.edits.require == (becomes,)
     assert first.feasible_designs == 2759
     assert first.relaxation.proved
+
+
+def test_rules_of_numbers_beyond_cp_sat_are_explained() -> None:
+    big = 2**62
+    problem = GPT3.require(f"tp * {big} + dp * {big // 2} >= {3 * big}", "tp + dp == 3")
+    explanation = problem.explain(limit=1)
+    assert len(explanation.conflicts[0]) == 2
+    assert after(problem, 0, explanation).parameter_set.constraints[-1].text == "tp + dp == 4"

@@ -181,3 +181,16 @@ def test_bytes_that_may_be_meant_are_not_refused(rule: str) -> None:
 def test_one_design_is_counted_in_the_singular() -> None:
     done = run("count", "llama3-70b/h100-64", "--require", "energy <= 431532 J")
     assert "llama3-70b/h100-64 (scope framework): 1 feasible design, exactly" in done.out
+
+
+def test_numbers_too_large_for_a_diagram_are_counted_one_by_one() -> None:
+    ask = ("count", "cosmic/gpt3-13b-system1", "--scope", "workload", "--json", "--require")
+    small = run(*ask, "2 * tp + dp >= 6").keys
+    rule = f"tp * {2**62} + dp * {2**61} >= {2**62} * 3"
+    refused = run(*ask, rule)
+    assert refused.code == 4
+    assert "adds numbers beyond 2^62" in refused.err
+    assert "count --solver exhaustive" in refused.err
+    keys = run(*ask, rule, "--solver", "exhaustive").keys
+    assert 0 < keys["value"] == small["value"] < 360
+    assert (keys["exact"], keys["components"], keys["diagram"]) == (True, [], None)

@@ -124,3 +124,29 @@ def test_rules_that_are_too_large_to_decide_at_all_are_the_conflict(monkeypatch:
 
     monkeypatch.setattr(Oracle, "satisfiable", limited)
     assert first_conflict(problem) == Conflict(problem.constraints, minimal=False)
+
+
+BIG = 2**62
+WORKLOAD = Problem.load("cosmic/gpt3-13b-system1").scope("workload")
+
+
+def test_numbers_too_large_for_a_diagram_and_cp_sat_leave_the_conflict_minimal() -> None:
+    problem = WORKLOAD.require(f"tp * {BIG} + dp * {BIG // 2} >= {3 * BIG}", "tp + dp == 3").parameter_set
+    conflict = first_conflict(problem)
+    assert [rule.text for rule in conflict.rules] == [rule.text for rule in problem.constraints[-2:]]
+    assert conflict.minimal
+
+
+def test_a_conflict_of_one_rule_is_minimal_whatever_else_is_too_large_to_decide(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    problem = WORKLOAD.require("tp == 3").parameter_set
+    ask = Oracle._ask
+
+    def undecided(oracle: Oracle, rules: tuple[Constraint, ...]) -> bool:
+        if problem.constraints[-1] not in rules:
+            raise LimitError("too large")
+        return ask(oracle, rules)
+
+    monkeypatch.setattr(Oracle, "_ask", undecided)
+    assert first_conflict(problem) == Conflict((problem.constraints[-1],), minimal=True)
