@@ -8,7 +8,8 @@ import numpy as np
 
 from cosmic_opt.analysis.violations import violations
 from cosmic_opt.errors import LimitError, SpecError, Where, nearest
-from cosmic_opt.feasibility.feasible_set import feasible_set
+from cosmic_opt.feasibility.compile import CompileLimit
+from cosmic_opt.feasibility.feasible_set import some_designs
 from cosmic_opt.ir.check import check
 from cosmic_opt.ir.model import LoweredModel
 from cosmic_opt.ir.objective import LinearObjective
@@ -20,7 +21,13 @@ START = Where("--start")
 SHOWN = 30
 """Values of a domain that a refusal names."""
 SAMPLES = 4096
-"""Uniform designs tried: a tenth of a second on COSMIC's full stack, diagram included."""
+"""Designs tried: a tenth of a second on COSMIC's full stack, diagram included."""
+
+
+DIAGRAM = CompileLimit(arcs=1 << 20, size_bytes=1 << 28)
+"""How far the diagram of a sample may grow: two seconds. That of every shipped instance stays within."""
+WIDTH = 1 << 12
+"""States of each layer where it grows further."""
 
 
 def refuse_foreign(own: ParameterSet, wide: ParameterSet, designs: Iterable[Mapping[str, Value]]) -> None:
@@ -65,9 +72,13 @@ def codes_of(parameter_set: ParameterSet, designs: Iterable[Mapping[str, Value]]
 
 
 def sampled(structural: LoweredModel, seed: int) -> Codes:
-    """Return a uniform sample of the designs of a model; none where its rules are too entangled for a diagram."""
+    """Return a sample of the designs of a model, uniform but where its diagram outgrows `DIAGRAM`.
+
+    There the sample is of a narrower diagram, which may hold none; nor are there any where numbers are too large for
+    both.
+    """
     try:
-        return feasible_set(structural).sample(SAMPLES, np.random.default_rng(seed))
+        return some_designs(structural, DIAGRAM, WIDTH).sample(SAMPLES, np.random.default_rng(seed))
     except LimitError:
         return np.zeros((0, structural.designs), dtype=np.int32)
 

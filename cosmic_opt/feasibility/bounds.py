@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 
 from cosmic_opt.errors import LimitError
 from cosmic_opt.feasibility.compile import CompileLimit, Field, Frontier, IntArray, Layer, distinct_rows
-from cosmic_opt.feasibility.diagram import counted
+from cosmic_opt.feasibility.diagram import Diagram, counted
 from cosmic_opt.ir.model import LoweredModel
 
 WIDTH = 1 << 15
@@ -40,11 +40,20 @@ def size_bounds(model: LoweredModel, order: Sequence[int], width: int = WIDTH) -
     Raises:
         LimitError: a sum outgrows 62 bits.
     """
-    restricted, relaxed = (
-        counted(model, order, [frontier.advance(position) for position in range(len(order))])
-        for frontier in (_Restricted(model, order, width), _Relaxed(model, order, width))
-    )
-    return restricted.size, relaxed.size
+    return restricted(model, order, width).size, _drawn(_Relaxed(model, order, width)).size
+
+
+def restricted(model: LoweredModel, order: Sequence[int], width: int) -> Diagram:
+    """Return a diagram of some designs of the component with columns `order`, possibly none: `width` states per layer.
+
+    Raises:
+        LimitError: a sum outgrows 62 bits.
+    """
+    return _drawn(_Restricted(model, order, width))
+
+
+def _drawn(frontier: Frontier) -> Diagram:
+    return counted(frontier.model, frontier.order, [frontier.advance(at) for at in range(len(frontier.order))])
 
 
 def _unlimited(model: LoweredModel, order: Sequence[int], width: int) -> CompileLimit:

@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from cosmic_opt.errors import LimitError, SpecError
-from cosmic_opt.feasibility.bounds import WIDTH, DiagramLimitError, size_bounds
+from cosmic_opt.feasibility.bounds import WIDTH, DiagramLimitError, restricted, size_bounds
 from cosmic_opt.feasibility.compile import CompileLimit, TooWideError
 from cosmic_opt.feasibility.cover import Region, cover_by, cover_within
 from cosmic_opt.feasibility.diagram import Diagram, build_diagram, random_below
@@ -260,4 +260,22 @@ def feasible_set(
         lower, upper = lower * low, upper * high
     if outgrown is not None:
         raise DiagramLimitError(outgrown.message, outgrown.column, lower, upper)
+    return FeasibleSet(model, tuple(diagrams))
+
+
+def some_designs(model: LoweredModel, limit: CompileLimit, width: int) -> FeasibleSet:
+    """Return feasible designs: all, but of components whose diagrams outgrow `limit` those of `width` states a layer.
+
+    Raises:
+        LimitError: a rule adds numbers beyond 2^62.
+    """
+    if model.infeasible:
+        return feasible_set(model)
+    diagrams: list[Diagram] = []
+    for part in components(model):
+        order = elimination_order(model, part)
+        try:
+            diagrams.append(build_diagram(model, order, limit))
+        except TooWideError:
+            diagrams.append(restricted(model, order, width))
     return FeasibleSet(model, tuple(diagrams))

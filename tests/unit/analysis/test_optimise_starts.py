@@ -9,9 +9,11 @@ import pytest
 from cosmic_opt.analysis import starts
 from cosmic_opt.api import Problem
 from cosmic_opt.errors import LimitError, SpecError
+from cosmic_opt.ir.check import check
 from cosmic_opt.psa.domain import Value
 from cosmic_opt.solvers.base import SolveStatus
 from tests.unit.analysis.test_optimise_simulated import BANDWIDTHS, cold
+from tests.unit.feasibility.test_bounds import knapsack
 
 
 def test_a_start_that_is_given_is_never_lost() -> None:
@@ -60,13 +62,13 @@ def _entangled() -> Problem:
 
 
 @pytest.mark.parametrize("solver", ["cp_sat", "milp"])
-def test_a_diagram_that_outgrows_memory_leaves_a_run_without_a_sample(
+def test_numbers_too_large_for_a_diagram_leave_a_run_without_a_sample(
     monkeypatch: pytest.MonkeyPatch, solver: str
 ) -> None:
-    def outgrown(model: object) -> object:
-        raise LimitError("too wide")
+    def outgrown(*model: object) -> object:
+        raise LimitError("too large")
 
-    monkeypatch.setattr(starts, "feasible_set", outgrown)
+    monkeypatch.setattr(starts, "some_designs", outgrown)
     problem = _entangled().require("dp != 32")
     assert problem.violations(problem.baseline())
     optimum = problem.optimise("network_cost", solver=solver, time_limit_s=1e-9)
@@ -90,3 +92,11 @@ def test_the_sample_depends_on_the_seed_and_the_answer_does_not() -> None:
     assert first.start == again.start
     assert first.value == other.value
     assert first.design.codes.tolist() == other.design.codes.tolist()
+
+
+def test_a_sample_of_entangled_rules_is_drawn_from_a_narrow_diagram() -> None:
+    model = knapsack()
+    drawn = starts.sampled(model, 0)
+    assert drawn.shape == (starts.SAMPLES, model.designs)
+    assert check(model, drawn).all()
+    assert drawn.tolist() == starts.sampled(model, 0).tolist()

@@ -12,7 +12,7 @@ from cosmic_opt.api import Problem
 from cosmic_opt.feasibility.bounds import DiagramLimitError, size_bounds
 from cosmic_opt.feasibility.compile import CompileLimit
 from cosmic_opt.feasibility.count import count, count_without_diagram
-from cosmic_opt.feasibility.feasible_set import feasible_set
+from cosmic_opt.feasibility.feasible_set import feasible_set, some_designs
 from cosmic_opt.ir.lower import lower
 from cosmic_opt.ir.model import LoweredModel
 from tests.strategies import FOCUSES, Source, brute_force, sources
@@ -128,3 +128,17 @@ def test_the_width_of_the_full_stack_is_small() -> None:
 
 def test_designs_of_is_within_the_default_limit() -> None:
     assert designs_of({"a": "[1, 2]"}).size == 2
+
+
+@pytest.mark.parametrize("focus", FOCUSES)
+def test_some_designs_are_all_within_the_limit_and_else_some_of_them(focus: str) -> None:
+    @settings(derandomize=True, deadline=None, max_examples=25)
+    @given(sources(focus), st.sampled_from((1, 12, 10**6)))
+    def check(source: Source, arcs: int) -> None:
+        parameter_set = source.bind()
+        found = some_designs(lower(parameter_set), CompileLimit(arcs=arcs), 2)
+        codes, everything = found.everything(10**6), brute_force(parameter_set)
+        assert len(codes) == len(everything) or arcs < 10**6
+        assert set(map(tuple, codes.tolist())) <= set(map(tuple, everything.tolist()))
+
+    check()
