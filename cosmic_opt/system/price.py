@@ -36,9 +36,11 @@ class TierPrice:
     def __post_init__(self) -> None:
         for part in ("link", "switch", "nic"):
             price = getattr(self, part)
-            if price is not None and not 0 <= price <= MOST_PART_DOLLARS:
+            if price is not None and price < 0:
+                raise SpecError(f"the price of a {part} is {price}", hint="prices are at least 0 $")
+            if price is not None and price > MOST_PART_DOLLARS:
                 limit = show(MOST_PART_DOLLARS, Unit.DOLLARS)
-                raise SpecError(f"the price of a {part} per GB/s is out of range", hint=f"allowed: 0 to {limit}")
+                raise SpecError(f"the price of a {part} is above {limit} per GB/s", hint="give a lower one")
 
 
 def parse_prices(tiers: Mapping[str, Mapping[str, str | int | float]]) -> dict[str, TierPrice]:

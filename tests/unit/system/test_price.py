@@ -81,8 +81,8 @@ def test_a_price_table_that_means_nothing_is_refused(parts: dict[str, str]) -> N
 
 
 @pytest.mark.parametrize("part", ["link", "switch", "nic"])
-@pytest.mark.parametrize("price", ["1e9 $", "-1 $"])
+@pytest.mark.parametrize("price", ["100000000.01 $", "1e9 $", "1e60 $"])
 def test_a_part_of_more_than_a_hundred_million_dollars_is_refused(part: str, price: str) -> None:
-    with pytest.raises(SpecError, match=f"the price of a {part} per GB/s is out of range") as refused:
+    parse_prices({"pod": {"link": "1e8 $", part: "1e8 $"}})
+    with pytest.raises(SpecError, match=f"the price of a {part} is above"):
         parse_prices({"pod": {"link": "1e8 $", part: price}})
-    assert refused.value.hint == "allowed: 0 to $ 100,000,000"
