@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 
@@ -174,7 +174,8 @@ class _Columns:
             self.categories[name] = frozenset(value for value in values if isinstance(value, str))
             if name in fixed:
                 if fixed[name] not in values:
-                    raise _outside(fixed[name], values, parameter, name, Where("--fix"))
+                    own = () if len(values) == len(domain) else (self.baseline[name],)
+                    raise _outside(fixed[name], values, parameter, name, Where("--fix"), own)
                 values = (fixed[name],)
             elif name not in free:
                 values = (self.own_value(parameter, name),)
@@ -282,8 +283,23 @@ def _along(axis: IndexSet, entry: Entry, family: Family) -> dict[str, Entry]:
     return dict(zip(axis.members, items, strict=True))
 
 
-def _outside(value: Value, values: tuple[Value, ...], parameter: ParameterSpec, name: str, where: Where) -> SpecError:
-    """Return the error of a value that a parameter cannot take."""
+def values_added(spec: InstanceSpec, columns: Sequence[Column], data: Mapping[str, Value]) -> dict[str, Value]:
+    """Return, of free columns, the value that is the instance's own and none of the model's."""
+    used = {column.parameter: spec.model.parameters[column.parameter] for column in columns if column.free}
+    domains = {name: set(parameter.domain.resolve(data, parameter.where)) for name, parameter in used.items()}
+    free = [column for column in columns if column.free]
+    return {column.name: value for column in free for value in column.values if value not in domains[column.parameter]}
+
+
+def _outside(
+    value: Value,
+    values: tuple[Value, ...],
+    parameter: ParameterSpec,
+    name: str,
+    where: Where,
+    own: tuple[Value, ...] = (),
+) -> SpecError:
+    """Return the error of a value that a parameter cannot take; `own` are those values that the instance adds."""
     column = Column(name, parameter.name, (), parameter.stack, parameter.unit, values, True)
-    hint = column.allowed_near(value)
+    hint = column.allowed_near(value) + "".join(f" ({column.show(one)} is the instance's own)" for one in own)
     return SpecError(f"{column.show(value)} is not in the domain of {name!r}", where=where, hint=hint)

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 import typer
 
 from cosmic_opt.api import Problem
+from cosmic_opt.catalog.columns import values_added
 from cosmic_opt.catalog.edits import Edits
 from cosmic_opt.catalog.store import display, instance_names, instance_path, model_names, read_text
 from cosmic_opt.cli.exits import DONE, INFEASIBLE
@@ -16,6 +17,7 @@ from cosmic_opt.cli.listing import load_model
 from cosmic_opt.cli.options import Request, problem_command
 from cosmic_opt.errors import SpecError, Where
 from cosmic_opt.psa.document import read_yaml
+from cosmic_opt.psa.domain import Value
 from cosmic_opt.psa.model_file import ModelSpec, read_model
 from cosmic_opt.psa.parameter_set import Constraint, DesignBatch
 from cosmic_opt.reporting.dead_knobs import dead_keys, dead_text
@@ -122,6 +124,10 @@ def _warnings(problem: Problem, rules: tuple[RuleFinding, ...], guessed: tuple[s
     return found
 
 
+def _added(problem: Problem) -> Mapping[str, Value]:
+    return values_added(problem.spec, problem.parameter_set.columns, problem.parameter_set.data)
+
+
 def _keys(request: Request, findings: Findings) -> Mapping[str, object]:
     problem = request.problem
     return {
@@ -135,7 +141,7 @@ def _keys(request: Request, findings: Findings) -> Mapping[str, object]:
         "objective": problem.instance.objective,
         "feasible_designs": problem.feasible.size,
         "grid_size": problem.parameter_set.grid_size,
-        **columns_keys(problem.parameter_set),
+        **columns_keys(problem.parameter_set, _added(problem)),
         "rules": [finding_keys(finding) for finding in findings.rules],
         "baseline": {
             "design": next(designs_keys(findings.baseline)),
@@ -158,7 +164,7 @@ def _text(request: Request, findings: Findings) -> str:
         own = f"the instance's own design breaks\n{rules_text(findings.broken)}"
     parts = [
         f"{request.title}: {problem.spec.why}\n{about}\nobjective: {problem.instance.objective}\n{size}",
-        columns_text(parameter_set),
+        columns_text(parameter_set, _added(problem)),
         f"free: {free_text(parameter_set)}",
         findings_text(findings.rules),
         own,

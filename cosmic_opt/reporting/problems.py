@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from cosmic_opt.errors import LimitError
 from cosmic_opt.feasibility.feasible_set import feasible_set
 from cosmic_opt.ir.lower import lower
+from cosmic_opt.psa.domain import Value
 from cosmic_opt.psa.model_file import ModelSpec
 from cosmic_opt.psa.parameter_set import Column, Constraint, ParameterSet
 from cosmic_opt.reporting.designs import value_text
@@ -65,17 +66,21 @@ def findings_text(findings: Sequence[RuleFinding]) -> str:
     return table(("name", "rule", "alone", "why"), rows)
 
 
-def columns_keys(parameter_set: ParameterSet) -> dict[str, object]:
-    """Return the free columns with their values, and the fixed ones with theirs, in base units."""
+def columns_keys(parameter_set: ParameterSet, added: Mapping[str, Value]) -> dict[str, object]:
+    """Return the free columns with their values, those `added` to the model's, and the fixed ones, in base units."""
     columns = parameter_set.columns
     return {
         "free": {c.name: list(c.values) for c in columns if len(c.values) > 1},
+        "own_values": dict(added),
         "fixed": {c.name: c.values[0] for c in columns if len(c.values) == 1},
     }
 
 
-def columns_text(parameter_set: ParameterSet) -> str:
-    """Return a table of parameters: what each may be; equal members of a family in one line."""
+def columns_text(parameter_set: ParameterSet, added: Mapping[str, Value]) -> str:
+    """Return a table of parameters: what each may be; equal members of a family in one line.
+
+    Below it are the values of free columns that the instance `added` to the model's.
+    """
     groups: dict[tuple[str, tuple[object, ...]], list[Column]] = {}
     for column in parameter_set.columns:
         groups.setdefault((column.parameter, column.values), []).append(column)
@@ -83,7 +88,9 @@ def columns_text(parameter_set: ParameterSet) -> str:
         (members[0].stack, compress([column.name for column in members]), _values_text(members[0]))
         for members in groups.values()
     ]
-    return table(("stack", "parameter", "values"), rows)
+    own = [f"{name} {value_text(parameter_set.column(name), value)}" for name, value in added.items()]
+    shown = table(("stack", "parameter", "values"), rows)
+    return f"{shown}\n\nthe instance's own, beside the model's values: {', '.join(own)}" if own else shown
 
 
 def _values_text(column: Column) -> str:

@@ -118,3 +118,16 @@ def test_free_parameters_without_effect_are_named() -> None:
         "free, but without effect on the objective wherever the rules leave a choice: scheduling_policy, algorithm[3]"
         in run(*idle).out
     )
+
+
+def test_values_that_the_system_adds_to_the_domains_are_named() -> None:
+    keys = run("validate", "cosmic/gpt3-175b-system2", "--json").keys
+    assert keys["own_values"] == {"bandwidth[0]": 375 * 10**9, "bandwidth[1]": 175 * 10**9}
+    text = run("validate", "cosmic/gpt3-175b-system2").out
+    assert "beside the model's values: bandwidth[0] 375 GB/s, bandwidth[1] 175 GB/s" in text
+    fixed = run("validate", "cosmic/gpt3-175b-system2", "--scope", "workload")
+    assert "beside the model's values" not in fixed.out
+
+
+def test_no_shipped_model_is_extended_where_the_instance_has_its_values() -> None:
+    assert run("validate", LLAMA, "--json").keys["own_values"] == {}
