@@ -16,7 +16,7 @@ from cosmic_opt.psa.document import Entry, read_yaml
 from cosmic_opt.psa.domain import Value
 from cosmic_opt.psa.family import member_name, split_member
 from cosmic_opt.psa.model_file import read_value
-from cosmic_opt.psa.parameter_set import DesignBatch
+from cosmic_opt.psa.parameter_set import Column, DesignBatch
 
 IF_EMPTY = "a design gives parameters their values, {dp: 64, tp: 8}; the answer of solve --json is one, too"
 
@@ -55,9 +55,20 @@ def read_values(problem: Problem, source: str | None, option: str = "--design") 
         elif own.get(column.name) in column.values:
             values[column.name] = own[column.name]
         else:
-            hint = f"add it to the design, or --fix {column.name}={column.show(column.values[0])}"
-            raise SpecError(f"nothing gives {column.name!r} a value", where=Where(option), hint=hint)
+            raise _no_value(column, None if source is None else option)
     return wider, values
+
+
+def _no_value(column: Column, option: str | None) -> SpecError:
+    """Return the error of a free parameter that neither the design of an option (None: none is given) nor the instance
+    gives a value."""
+    fix = f"--fix {column.name}={column.show(column.values[0]).replace(',', '')}"
+    if option is None:
+        hint = f"give a design (--design FILE), or {fix}"
+        return SpecError(f"{column.name!r} is free, and the instance gives it no value of its own", hint=hint)
+    return SpecError(
+        f"nothing gives {column.name!r} a value", where=Where(option), hint=f"add it to the design, or {fix}"
+    )
 
 
 def _open(source: str, option: str) -> Entry:

@@ -33,6 +33,7 @@ _TOKEN = re.compile(
     re.VERBOSE,
 )
 _UNIT = re.compile(r"\s*([A-Za-z]+(?:/s)?|\$)(?![A-Za-z_0-9(\[])")
+FACTOR = "multiply the other terms instead: 2 * a <= b for a <= 0.5 * b"
 _INSTEAD = {"=": "==", "&": "and", "|": "or", "!": "not", "/": "//", "&&": "and", "||": "or", "^": "*"}
 
 
@@ -108,8 +109,13 @@ class _Parser:
         try:
             value = parse(f"{digits} {symbol}".strip(), unit)
         except SpecError as error:
-            raise error_at(self.text, at, error.message, self.where, error.hint) from None
+            factor = error.message.endswith("is not a whole number") and self._multiplies(at, end)
+            raise error_at(self.text, at, error.message, self.where, FACTOR if factor else error.hint) from None
         return Number(value, unit, at), unit_match.end() if unit_match and symbol else end
+
+    def _multiplies(self, at: int, end: int) -> bool:
+        """Tell whether what stands from `at` to `end` is a factor."""
+        return self.text[:at].rstrip().endswith("*") or self.text[end:].lstrip().startswith("*")
 
     @property
     def token(self) -> Token:

@@ -134,7 +134,10 @@ def test_a_free_parameter_without_any_value_is_asked_for(tmp_path: Path) -> None
     )
     done = run("simulate", str(file))
     assert done.code == 2
-    assert "nothing gives 'dp' a value" in done.err
+    assert "'dp' is free, and the instance gives it no value of its own" in done.err
+    assert "give a design (--design FILE), or --fix dp=1" in done.err
+    (tmp_path / "some.json").write_text("{}")
+    assert "nothing gives 'dp' a value" in run("simulate", str(file), "--design", str(tmp_path / "some.json")).err
 
 
 def test_a_calibrated_step_says_that_attention_counts_by_its_causal_half() -> None:

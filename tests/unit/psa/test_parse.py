@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 from cosmic_opt.errors import SpecError, Where
 from cosmic_opt.psa.expr import Aggregate, Index, Member, Name, Number, Operation, Syntax, Text
-from cosmic_opt.psa.parse import MAX_DEPTH, MAX_HEIGHT, MAX_LENGTH, parse_rule
+from cosmic_opt.psa.parse import FACTOR, MAX_DEPTH, MAX_HEIGHT, MAX_LENGTH, parse_rule
 from cosmic_opt.units import Unit
 
 
@@ -129,6 +129,8 @@ def test_keyword_or_aggregate_after_a_number_is_no_unit() -> None:
             5,
             "write 26824 or 26825; a size or a time needs its unit",
         ),
+        ("a * 1e-12 <= b", "'1e-12' is not a whole number", 4, FACTOR),
+        ("a <= 0.5*b", "'0.5' is not a whole number", 5, FACTOR),
         ("a == 1e99", "'1e99' is out of range", 5, "exponents go up to 60"),
         ("a == 'red", '"\'" does not belong in a rule', 5, None),
         ("", "expected a number, a name or '(', found the end", 0, None),
