@@ -115,9 +115,7 @@ def answer_keys(
         **({} if outcome.engine == EVENTS else dead_keys(knobs)),
         "study": None if outcome.study is None else asdict(outcome.study),
     }
-    if outcome.status is SolveStatus.INFEASIBLE:
-        keys |= conflict_keys(conflict)
-    return keys
+    return keys | (conflict_keys(conflict) if outcome.status is SolveStatus.INFEASIBLE else {})
 
 
 def _warnings(score: Score | None, idle: CannotRun | None) -> list[object]:
