@@ -1,4 +1,4 @@
-"""Steps of sources that no constant was fitted to, and that were read after every mechanism stood."""
+"""Steps of sources that no constant was fitted to."""
 
 from __future__ import annotations
 
@@ -59,21 +59,32 @@ def test_every_one_is_predicted() -> None:
     assert [row.note for row in report().rows if row.predicted is None] == []
 
 
-def test_half_of_them_are_within_nine_percent_and_nine_in_ten_within_thirty() -> None:
+def test_half_of_them_are_within_eight_percent_and_nine_in_ten_within_thirty() -> None:
     absolute = np.abs(errors())
-    assert np.median(absolute) < 0.09
+    assert np.median(absolute) < 0.08
     assert np.quantile(absolute, 0.9) < 0.30
 
 
-def test_the_median_step_is_up_to_eight_percent_too_short() -> None:
-    assert -0.08 < np.median(errors()) < 0
+def test_the_median_step_is_up_to_five_percent_too_short() -> None:
+    assert -0.05 < np.median(errors()) < 0
 
 
-def test_a_fitted_stack_is_never_off_by_more_than_a_fifth() -> None:
+def test_a_fitted_stack_is_never_off_by_more_than_a_sixth() -> None:
     found = errors(MEGATRON)
     assert len(found) == 35
-    assert np.median(np.abs(found)) < 0.075
-    assert np.max(np.abs(found)) < 0.20
+    assert np.median(np.abs(found)) < 0.035
+    assert np.max(np.abs(found)) < 0.16
+
+
+def test_steps_in_16_bits_at_the_power_limit_of_hopper_are_within_two_percent_in_the_median() -> None:
+    """They were 8 % too short when products in 16 bits kept a greater share of their peak than those in fp8."""
+    rows = [row for row in document()["rows"] if row["source"] == "dgxc_nemo"]
+    wide = np.array([row["precision"] == "bf16" and row["gpu"] == "H100" for row in rows])
+    found = errors({"dgxc_nemo"})[wide]
+    assert len(found) == 11
+    assert abs(np.median(found)) < 0.01
+    assert np.median(np.abs(found)) < 0.02
+    assert np.max(np.abs(found)) < 0.05
 
 
 def test_long_steps_are_told_from_short_ones() -> None:
