@@ -5,12 +5,14 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 import numpy as np
+from numpy.typing import NDArray
 
 from cosmic_opt.errors import SpecError
 from cosmic_opt.simulation.calibrated.decode import decode_terms
 from cosmic_opt.simulation.calibrated.prefill import prefill_terms
 from cosmic_opt.simulation.calibrated.serving import admitted, prefill_busy_s, total_s
 from cosmic_opt.simulation.calibrated.serving_job import FloatArray, ServingDesigns, ServingSetup, Terms
+from cosmic_opt.system.hardware import collective_s
 from cosmic_opt.workloads.kv_cache import cache_bytes_per_token
 from cosmic_opt.workloads.requests import Requests
 
@@ -22,12 +24,18 @@ class Reading:
     Attributes:
         prompts_s: Until each prompt of a batch has its first token.
         busy_s: For which a batch keeps the replica busy; with overlapping stages, the slowest of these.
-        transfer_s: Until the batch's cache has moved.
+        inside_s: Until the batch's cache has moved to a decode pool in the same scale-up domain.
+        across_s: Until it has moved to one outside.
     """
 
     prompts_s: FloatArray
     busy_s: FloatArray
-    transfer_s: FloatArray
+    inside_s: FloatArray
+    across_s: FloatArray
+
+    def transfer_s(self, together: NDArray[np.bool_]) -> FloatArray:
+        """Return seconds until the batch's cache has moved, where `together` says which pools share a domain."""
+        return np.where(together, self.inside_s, self.across_s)
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,11 +75,11 @@ class Pools:
 def reading(setup: ServingSetup, designs: ServingDesigns, requests: Requests) -> Reading:
     """Return what a replica of a prefill pool does; `batch` is prompts of one prefill.
 
-    A batch's cache leaves through the network cards of its ranks while others are prefilled, so it delays the first
-    token but costs no rate.
+    A batch's cache leaves while others are prefilled, so it delays the first token but costs no rate.
     """
     prompts = total_s(prefill_terms(setup, designs, requests.prompt))
-    return Reading(prompts, prefill_busy_s(setup, designs, requests), transfer_s(setup, designs, requests))
+    inside, across = (transfer_s(setup, designs, requests, inside=inside) for inside in (True, False))
+    return Reading(prompts, prefill_busy_s(setup, designs, requests), inside, across)
 
 
 def writing(setup: ServingSetup, designs: ServingDesigns, requests: Requests) -> Writing:
@@ -81,17 +89,30 @@ def writing(setup: ServingSetup, designs: ServingDesigns, requests: Requests) ->
     return Writing(batch, decode_terms(setup, loaded, requests.mean_context, most=designs.batch))
 
 
+def share_a_domain(setup: ServingSetup, prefill: ServingDesigns, decode: ServingDesigns) -> NDArray[np.bool_]:
+    """Return which pairs of pools fit into one scale-up domain; those that do are placed in one."""
+    return np.asarray(prefill.gpus + decode.gpus <= setup.domain)
+
+
 def balanced(
-    prefill: ServingDesigns, reads: Reading, decode: ServingDesigns, writes: Writing, requests: Requests
+    prefill: ServingDesigns,
+    reads: Reading,
+    decode: ServingDesigns,
+    writes: Writing,
+    requests: Requests,
+    *,
+    together: NDArray[np.bool_],
 ) -> Pools:
     """Return the rate of two pools in balance: they serve the requests of the slower one.
+
+    `together` says which pairs share a scale-up domain (`share_a_domain`).
 
     Source: Zhong 2024 (DistServe, sections 3 and 4).
     """
     read = prefill.dp * prefill.batch / reads.busy_s
     steps, step = requests.output - 1, total_s(writes.step)  # prefill gives the first token
     answered = decode.dp * writes.batch / (steps * step) if steps else np.where(writes.batch > 0, np.inf, 0.0)
-    rate, first = np.minimum(read, answered), reads.prompts_s + reads.transfer_s
+    rate, first = np.minimum(read, answered), reads.prompts_s + reads.transfer_s(together)
     return Pools(
         first_token_s=first,
         output_token_s=step,
@@ -118,14 +139,25 @@ def disaggregated(
     if prefill.model != decode.model or prefill.numbers.cache_bytes != decode.numbers.cache_bytes:
         raise SpecError("the pools cannot share a cache", hint="serve one model with one width of the cache")
     reads, writes = reading(prefill, prefill_designs, requests), writing(decode, decode_designs, requests)
-    return balanced(prefill_designs, reads, decode_designs, writes, requests)
+    together = share_a_domain(prefill, prefill_designs, decode_designs)
+    return balanced(prefill_designs, reads, decode_designs, writes, requests, together=together)
 
 
-def transfer_s(setup: ServingSetup, designs: ServingDesigns, requests: Requests) -> FloatArray:
-    """Return seconds in which one rank sends its part of the batch's cache; ranks send side by side."""
-    fabric = setup.device.fabric
-    if fabric is None:
-        raise SpecError(f"{setup.device.name!r} has no fabric", hint="give its file a 'fabric:' section")
-    rate = fabric.nic_bytes_per_s if setup.nic_bytes_per_s is None else setup.nic_bytes_per_s
+def transfer_s(setup: ServingSetup, designs: ServingDesigns, requests: Requests, *, inside: bool) -> FloatArray:
+    """Return seconds in which one rank sends its part of the batch's cache; ranks send side by side.
+
+    The links of the scale-up domain carry it `inside` one, the network cards to another.
+
+    Raises:
+        SpecError: the device has no fabric.
+    """
     size = designs.sequences * requests.prompt * cache_bytes_per_token(setup, designs)
-    return np.asarray(fabric.inter_node_s + size / (rate * fabric.nic_efficiency))
+    return collective_s(
+        setup.device,
+        "send",
+        np.full_like(size, 2.0),
+        size,
+        domain=setup.domain,
+        nic_bytes_per_s=setup.nic_bytes_per_s,
+        gpus_per_node=2 if inside else 1,
+    )

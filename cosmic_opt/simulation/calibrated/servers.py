@@ -11,7 +11,15 @@ from functools import cached_property
 import numpy as np
 from numpy.typing import NDArray
 
-from cosmic_opt.simulation.calibrated.disaggregated import Pools, Reading, Writing, balanced, reading, writing
+from cosmic_opt.simulation.calibrated.disaggregated import (
+    Pools,
+    Reading,
+    Writing,
+    balanced,
+    reading,
+    share_a_domain,
+    writing,
+)
 from cosmic_opt.simulation.calibrated.replicas import Replicas
 from cosmic_opt.simulation.calibrated.serving import (
     SteadyState,
@@ -118,7 +126,8 @@ class TwoPools:
         """One replica of the prefill pool."""
         replicas = Replicas.of(self.prefill)
         found = reading(self.setup, replicas.kinds, self.requests)
-        return Reading(*(replicas.spread(each) for each in (found.prompts_s, found.busy_s, found.transfer_s)))
+        kinds = (found.prompts_s, found.busy_s, found.inside_s, found.across_s)
+        return Reading(*(replicas.spread(each) for each in kinds))
 
     @cached_property
     def writes(self) -> Writing:
@@ -130,7 +139,13 @@ class TwoPools:
     @cached_property
     def pools(self) -> Pools:
         """The two pools in balance."""
-        return balanced(self.prefill, self.reads, self.decode, self.writes, self.requests)
+        pair = (self.prefill, self.reads, self.decode, self.writes)
+        return balanced(*pair, self.requests, together=self.together)
+
+    @cached_property
+    def together(self) -> NDArray[np.bool_]:
+        """Whether both pools lie in one scale-up domain, whose links then move the cache."""
+        return share_a_domain(self.setup, self.prefill, self.decode)
 
     @property
     def sequences(self) -> FloatArray:
@@ -175,7 +190,7 @@ class TwoPools:
 
     def first_token_time(self) -> Terms:
         """Return seconds until a batch of prompts is read and its cache has moved."""
-        return {"prefill": self.reads.prompts_s, "transfer": self.reads.transfer_s}
+        return {"prefill": self.reads.prompts_s, "transfer": self.reads.transfer_s(self.together)}
 
     def batch_time(self) -> Terms:
         """Return seconds of a batch of prompts, until its last answer."""
