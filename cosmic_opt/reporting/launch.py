@@ -218,12 +218,13 @@ def _maxtext_copies(dp: int, copies: int) -> list[str]:
 
 
 def _folded(options: Collection[str]) -> list[str]:
-    """Return the lines of the options as a command line is written, and what has none on a line of its own."""
+    """Return the lines of the options as a command line is written; a pool, and what has none, begins a line."""
     lines: list[str] = []
     line = "  type"
     for option in options:
         note = option.startswith(NO_OPTION)
-        if note or len(line) + len(option) > 100:
+        begins = note or (option.endswith(":") and line != "  type")
+        if begins or len(line) + len(option) > 100:
             lines, line = [*lines, line], "  " if note else "      "
         line += f"{' ' * (not note)}{option}"
     return [each for each in [*lines, line] if each != "  type"]

@@ -10,7 +10,7 @@ import pytest
 from cosmic_opt.api import Problem
 from cosmic_opt.catalog.store import data_root
 from cosmic_opt.psa.domain import Value
-from cosmic_opt.reporting.launch import NO_OPTION, launch_options
+from cosmic_opt.reporting.launch import NO_OPTION, launch_options, launch_text
 
 NAME, POOLS = "mixtral-8x7b/h100-8-serving", "llama3-70b/h200-16-pools-serving"
 ENGINES = ["vllm", "vllm-rocm", "tensorrt-llm", "tensorrt-llm-2025"]
@@ -92,12 +92,15 @@ def test_both_pools_are_typed_as_they_are_scored(tmp_path: Path) -> None:
     own = tmp_path / "pools.yaml"
     own.write_text(text.replace("workload: llama3-70b", "workload: mixtral-8x7b"), encoding="utf-8")
     problem = Problem.load(str(own)).without("prefill_fits", "decode_fits")
-    assert problem.fix(decode_tp=2, decode_ep=4).count().value == 0
+    for pool in ("prefill", "decode"):
+        assert problem.fix({f"{pool}_tp": 2, f"{pool}_ep": 4}).count().value == 0
     design = problem.fix(prefill_tp=4, prefill_pp=2, decode_tp=1, decode_ep=8).baseline()
     options = launch_options(problem.instance, design)
     reads, writes = options[: options.index("decode:")], options[options.index("decode:") :]
     assert read_by_tensorrt(reads) == scored({"tp": 4, "pp": 2, "ep": 1})
     assert read_by_tensorrt(writes) == scored({"tp": 1, "pp": 1, "ep": 8})
+    shared = launch_options(problem.instance, problem.fix(prefill_tp=1, prefill_pp=1, prefill_ep=4).baseline())
+    assert read_by_tensorrt(shared[: shared.index("decode:")]) == scored({"tp": 1, "pp": 1, "ep": 4})
 
 
 @pytest.mark.parametrize(
@@ -108,3 +111,10 @@ def test_a_pool_reads_its_batch_of_prompts_in_one_pass(engine: str, option: str)
     options = launch_options(problem.instance, problem.baseline())
     assert f"{option} {4 * 3000}" in options[: options.index("decode:")]
     assert not any(each.startswith(option) for each in options[options.index("decode:") :])
+
+
+def test_each_pool_begins_a_line() -> None:
+    problem = Problem.load(POOLS)
+    lines = launch_text(problem.instance, problem.baseline()).splitlines()
+    assert lines[0].startswith("  type prefill: --tp_size 2")
+    assert sum(line.startswith("       decode: --tp_size 4") for line in lines) == 1

@@ -298,6 +298,17 @@ def test_inside_a_node_its_links_move_the_cache() -> None:
     assert transfer_s(server(), ONE, REQUESTS, inside=True)[0] == pytest.approx(start_s + 134_217_728 / 367.2e9)
 
 
+def test_ranks_that_share_experts_read_prompts_of_their_own() -> None:
+    """Eight prompts on four ranks are two on each: their cache moves as that of two on one rank does."""
+    setup = server(MIXTRAL)
+    shared, alone = (ServingDesigns.of(ep=4, batch=8), ServingDesigns.of(batch=2))
+    for inside in (True, False):
+        moved, own = (transfer_s(setup, each, REQUESTS, inside=inside)[0] for each in (shared, alone))
+        assert moved == own
+    fewer = prefill_terms(setup, ServingDesigns.of(batch=2), REQUESTS.prompt)["matmul"]
+    assert prefill_terms(setup, shared, REQUESTS.prompt)["matmul"] == fewer
+
+
 def test_pools_that_fit_into_one_domain_share_it() -> None:
     setup, decode = server(), ServingDesigns.of(tp=4, dp=[1, 1, 2])
     prefill = ServingDesigns.of(tp=[4, 1, 4], dp=[1, 5, 1])
