@@ -14,6 +14,7 @@ from cosmic_opt.reporting.launch import launch_keys, launch_text
 from cosmic_opt.reporting.numbers import count_text, designs_text, exact
 from cosmic_opt.reporting.rules import conflict_keys
 from cosmic_opt.reporting.runnable import cannot_run_keys, some_cannot_run
+from cosmic_opt.reporting.ties import ties_text
 from cosmic_opt.search.engine_names import CALIBRATED, EVENTS
 from cosmic_opt.search.objective import Objective
 from cosmic_opt.search.outcome import LogLine, Outcome, Stop
@@ -101,6 +102,7 @@ def answer_keys(
         "warnings": _warnings(score, idle),
         "cannot_run": cannot_run_keys(idle),
         **({"launch": [], "environment": {}} if score is None else launch_keys(instance, outcome.design)),
+        "tied_designs": outcome.tied,
         "feasible_designs": outcome.designs,
         "feasible_designs_text": exact(outcome.designs),
         "before_simulated_rules": outcome.before_simulated_rules,
@@ -152,7 +154,8 @@ def answer_text(
         f"{designs_text(outcome.designs, before_simulated_rules=outcome.before_simulated_rules)} "
         f"of {count_text(instance.parameter_set.grid_size)} in the grid"
     )
-    head = f"{title}\nminimise {outcome.objective.name}: {_proof(outcome, stop)}\n{size}\n{effort}"
+    proof = "\n".join(filter(None, [_proof(outcome, stop), ties_text(outcome)]))
+    head = f"{title}\nminimise {outcome.objective.name}: {proof}\n{size}\n{effort}"
     if outcome.objective.samples is not None:
         head = head.replace("minimise", "maximise", 1)
     warning = "" if idle is None or outcome.cannot_run is not None else f"warning: {some_cannot_run(idle)}"

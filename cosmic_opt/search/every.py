@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -36,14 +37,18 @@ class Scored:
     values: NDArray[Any]
     allowed: NDArray[np.bool_]
 
-    @property
+    @cached_property
+    def ties(self) -> NDArray[np.int64]:
+        """The rows of the allowed designs with the best value; none where none is allowed."""
+        rows = np.flatnonzero(self.allowed)
+        return rows[self.values[rows] == self.values[rows].min()] if len(rows) else rows
+
+    @cached_property
     def best(self) -> int | None:
         """The row of the best allowed design, of equal ones that with the least code; None where none is allowed."""
-        rows = np.flatnonzero(self.allowed)
-        if not len(rows):
+        if not len(self.ties):
             return None
-        ties = rows[self.values[rows] == self.values[rows].min()]
-        return int(ties[np.lexsort(self.codes[ties].T[::-1])[0]])
+        return int(self.ties[np.lexsort(self.codes[self.ties].T[::-1])[0]])
 
     @property
     def block(self) -> Block:

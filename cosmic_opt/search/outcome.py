@@ -73,6 +73,8 @@ class Outcome:
     least_code: bool = False
     """Whether `design` is, of all optima, that of least code: a limit may end an OPTIMAL search before, and by events
     only designs that were scored are compared."""
+    tied: int | None = None
+    """How many designs have the optimal value, the reported one among them; None where not each was scored."""
     cannot_run: CannotRun | None = None
     """Why no design can run, where rules leave designs and none of these has a step; the status is then INFEASIBLE."""
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
@@ -106,13 +107,16 @@ def _every(run: Run) -> Outcome:
     """Score every design, since no region of them has a bound; the given ones are scored again with the others."""
     feasible, left = run.space.feasible, run.evaluations_left()
     blocks: list[Block] = []
+    ties: Counter[int] = Counter()
     allowed = 0
     for part in score_every(run.engine, feasible, run.scorer.objective, run.limit_ticks, run.budget, most=left):
         run.evaluations += len(part.codes)
         blocks.append(part.block)
         allowed += int(part.allowed.sum())
         if part.best is not None:
-            run.keep_if_better(int(part.values[part.best]), part.codes[part.best])
+            value = int(part.values[part.best])
+            ties[value] += len(part.ties)
+            run.keep_if_better(value, part.codes[part.best])
         run.log(LogLine(run.budget.elapsed(), 0, 0, run.best_value, None, run.evaluations))
     if sum(block.designs for block in blocks) < feasible.size:
         status = SolveStatus.UNKNOWN if run.best_value is None else SolveStatus.FEASIBLE
@@ -120,7 +124,8 @@ def _every(run: Run) -> Outcome:
     if run.best_value is None:
         outcome = run.nothing_found(Stop.PROVED)
     else:
-        outcome = replace(run.outcome(SolveStatus.OPTIMAL, Stop.PROVED, run.best_value), least_code=True)
+        found = run.outcome(SolveStatus.OPTIMAL, Stop.PROVED, run.best_value)
+        outcome = replace(found, least_code=True, tied=ties[run.best_value])
     limited = limits_simulated(run.instance.parameter_set)
     return replace(outcome, proof=proof_of(blocks), allowed_designs=allowed if limited else None)
 

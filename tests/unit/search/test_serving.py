@@ -17,7 +17,7 @@ from cosmic_opt.feasibility.feasible_set import feasible_set
 from cosmic_opt.ir.lower import lower
 from cosmic_opt.psa.evaluate import feasible
 from cosmic_opt.reporting.fronts import front_keys, front_text
-from cosmic_opt.search import every_front
+from cosmic_opt.search import every, every_front
 from cosmic_opt.search.budget import Budget
 from cosmic_opt.search.certificate import _digest, read_certificate
 from cosmic_opt.search.outcome import Stop
@@ -59,6 +59,7 @@ def test_solve_finds_what_a_loop_over_the_grid_finds(name: str, objective: str) 
     assert (outcome.value, tuple(outcome.design.codes[0].tolist())) == ranked[0]
     assert outcome.bound == outcome.value
     assert outcome.feasible_designs == problem.count().value == len(ranked)
+    assert outcome.tied == sum(value == outcome.value for value, _ in ranked)
 
 
 @pytest.mark.parametrize(
@@ -106,6 +107,18 @@ def test_an_agent_alone_obeys_the_limits() -> None:
 def test_limits_that_nothing_obeys_are_proved_infeasible() -> None:
     outcome = Problem.load(NAME).require("output_token_time <= 1 ms").solve()
     assert (outcome.status, outcome.value, outcome.proof is not None) == (SolveStatus.INFEASIBLE, None, True)
+    assert outcome.tied is None
+
+
+def test_designs_that_tie_are_counted_over_all_chunks(monkeypatch: pytest.MonkeyPatch) -> None:
+    problem = Problem.load(NAME).objective("throughput_per_npu")
+    whole = problem.solve()
+    assert whole.tied == 4  # replicas of two NPUs: one, two, three or four of them have the rate of each
+    monkeypatch.setattr(every, "CHUNK", 7)
+    assert problem.solve().tied == 4
+    assert problem.solve(budget=Budget(evaluations=100)).tied is None
+    assert problem.solve(start=[next(whole.design.points())]).tied == 4
+    assert Problem.load("cosmic/gpt3-13b-system2").scope("network").solve().tied is None
 
 
 @pytest.mark.parametrize(
