@@ -195,4 +195,4 @@ def _network(report: Report) -> str:
     total = (
         "" if bandwidth is None else f"{show(bandwidth, Unit.BYTES_PER_S)} per NPU and direction over all dimensions, "
     )
-    return "\n".join(filter(None, [f"  network: {total}{shown}", system_text(report, "a step")]))
+    return "\n".join(filter(None, [f"  network: {total}{shown}", system_text(report, "a step", network_above=True)]))

@@ -38,6 +38,14 @@ def test_only_what_is_known_is_said() -> None:
     assert system_line(COSMIC.set(device_power="300 W")).startswith("system: boards 307.2 kW, at most ")
 
 
+def test_a_server_of_devices_without_a_price_has_its_network_s_cost() -> None:
+    problem = Problem.load("deepseek-v3/gb200-32-serving")
+    cost = problem.simulate(problem.baseline()).metrics["network_cost"]
+    assert isinstance(cost, int)
+    assert system_line(problem).startswith(f"system: network $ {cost:,}, devices unpriced; boards ")
+    assert "unpriced" not in system_line(problem.set(device_price="5000 $"))
+
+
 def test_a_served_model_has_the_energy_of_a_token() -> None:
     assert system_line(Problem.load("llama3-70b/h100-8-serving")).endswith("an output token")
 
