@@ -53,6 +53,17 @@ class Diagram:
         return sum(len(layer.parent) for layer in self.layers)
 
     @cached_property
+    def _walked(self) -> tuple[Counts, ...]:
+        """The counts as paths are looked up in them: machine integers wherever those hold the sums met on the way.
+
+        `counts` are Python integers wherever the grid alone does not show that machine integers do; looking a rank up
+        among those takes ten times as long.
+        """
+        sums = (int(self.counts[at + 1][layer.child].sum()) for at, layer in enumerate(self.layers))
+        fits = max(sums, default=0) < 2**62
+        return tuple(counts.astype(np.int64) for counts in self.counts) if fits else self.counts
+
+    @cached_property
     def table(self) -> NDArray[np.int32] | None:
         """Every path in order of rank, [size, len(order)]; None where that would be large."""
         if self.size > TABLE_LIMIT:
@@ -124,9 +135,10 @@ class Diagram:
 
     def _descend(self, codes: NDArray[np.int32], nodes: NDArray[np.int64], ranks: Counts, start: int) -> None:
         """Fill `codes` from layer `start` on with the path of each rank below each node."""
+        ranks = ranks.astype(self._walked[0].dtype)
         for position in range(start, len(self.layers)):
             layer = self.layers[position]
-            below = self.counts[position + 1][layer.child]
+            below = self._walked[position + 1][layer.child]
             after = np.cumsum(below)
             before = after - below
             base = before[np.searchsorted(layer.parent, nodes)]

@@ -116,6 +116,16 @@ def test_seventy_coins_with_half_heads_are_counted_beyond_63_bits() -> None:
     assert next(designs.chunks(start=designs.size - 1)).tolist() == [last]
 
 
+def test_few_designs_of_a_grid_beyond_63_bits_are_looked_up_by_machine_integers() -> None:
+    domains = {f"c{at}": "[0, 1]" for at in range(70)}
+    (diagram,) = designs_of(domains, " + ".join(domains) + " == 2").diagrams
+    assert diagram.size == math.comb(70, 2)
+    assert (diagram.counts[0].dtype, diagram._walked[0].dtype) == (object, np.int64)
+    codes = diagram.unrank(np.arange(diagram.size).astype(object))
+    assert codes[0].tolist() == [0] * 68 + [1, 1]
+    assert diagram.rank(codes).tolist() == list(range(diagram.size))
+
+
 def test_a_grid_beyond_63_bits_without_rules_is_a_product() -> None:
     designs = designs_of({f"c{at}": "[0, 1, 2]" for at in range(50)})
     assert designs.size == 3**50
