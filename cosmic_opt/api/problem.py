@@ -30,7 +30,7 @@ if TYPE_CHECKING:
     from cosmic_opt.search.certificate import Certificate
     from cosmic_opt.search.executor import EngineOf
     from cosmic_opt.search.near import NearOptima
-    from cosmic_opt.search.outcome import LogLine, Outcome
+    from cosmic_opt.search.outcome import Log, LogLine, Outcome
     from cosmic_opt.search.pareto import ParetoFront
     from cosmic_opt.search.simulate import Report
 
@@ -159,8 +159,10 @@ class Problem(Feasibility):
         of_kind(outcome, Outcome, "answer of a search", "give what problem.solve() returns")
         return certificate_of(self.source, self.spec, self.instance, outcome)
 
-    def near(self, outcome: Outcome) -> NearOptima:
+    def near(self, outcome: Outcome, *, engine: EngineOf | None = None, log: Log | None = None) -> NearOptima:
         """Return what knows the designs around a proved optimum: `problem.near(outcome).within("1%")`, `.top(5)`.
+
+        `engine` and `log` are as in `solve`; they serve where every design is scored.
 
         Raises:
             InfeasibleError: there is no design.
@@ -168,10 +170,10 @@ class Problem(Feasibility):
             SpecError: no answer of a search.
         """
         from cosmic_opt.search.near import NearOptima
-        from cosmic_opt.search.outcome import Outcome
+        from cosmic_opt.search.outcome import Outcome, silent
 
         of_kind(outcome, Outcome, "answer of a search", "give what problem.solve() returns")
-        return NearOptima(self.instance, outcome)
+        return NearOptima(self.instance, outcome, engine=engine, log=log or silent)
 
     # --- what if ----------------------------------------------------------------------------------------------
 

@@ -13,9 +13,10 @@ from cosmic_opt.search.budget import Budget
 from cosmic_opt.solvers.base import SolveStatus
 
 if TYPE_CHECKING:
+    from cosmic_opt.search.executor import EngineOf
     from cosmic_opt.search.near import Near, Ranking
     from cosmic_opt.search.objective import Objective
-    from cosmic_opt.search.outcome import Outcome, Stop
+    from cosmic_opt.search.outcome import Log, Outcome, Stop
 
 
 @dataclass(frozen=True)
@@ -83,13 +84,15 @@ class Around:
         return "\n\n".join(parts)
 
 
-def look_around(problem: Problem, outcome: Outcome, asked: Asked, seed: int, budget: Budget) -> Around:
+def look_around(
+    problem: Problem, outcome: Outcome, asked: Asked, seed: int, budget: Budget, *, engine: EngineOf, log: Log
+) -> Around:
     """Return the designs around a proved optimum; a limit reached on the way does not cost the answer itself."""
     if (asked.within is None and asked.top is None) or outcome.status is SolveStatus.INFEASIBLE:
         return Around(asked)
     near = ranking = None
     try:
-        around = problem.near(outcome)
+        around = problem.near(outcome, engine=engine, log=log)
         if asked.within is not None:
             near = around.within(asked.within, seed=seed, budget=budget)
         if asked.top is not None:

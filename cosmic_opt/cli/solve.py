@@ -27,7 +27,8 @@ if TYPE_CHECKING:
     from cosmic_opt.api import Problem
     from cosmic_opt.reporting.answers import Score
     from cosmic_opt.search.executor import EngineOf
-    from cosmic_opt.search.outcome import Outcome
+    from cosmic_opt.search.objective import Objective
+    from cosmic_opt.search.outcome import Log, Outcome
 
 EXITS = {SolveStatus.INFEASIBLE: INFEASIBLE, SolveStatus.UNKNOWN: LIMIT}
 
@@ -77,7 +78,8 @@ def solve(
     with stop_on_interrupt(budget.stopped), place.engine(request.problem) as pool:
         search = Search(agent, native, engine == EVENTS, study)
         outcome = _search(request, budget, search, pool)
-        around = look_around(request.problem, outcome, asked, request.seed, budget)
+        log = _logger(request, outcome.objective)
+        around = look_around(request.problem, outcome, asked, request.seed, budget, engine=pool, log=log)
     if certificate is not None:
         _write_certificate(request.problem, outcome, certificate)
     proved = _finished(outcome) and around.complete
@@ -129,7 +131,7 @@ class Search:
 
 
 def _search(request: Request, budget: Budget, search: Search, engine: EngineOf) -> Outcome:
-    from cosmic_opt.reporting.answers import LOG_HEADER, log_row  # numba takes a second to load
+    from cosmic_opt.reporting.answers import LOG_HEADER  # numba takes a second to load
     from cosmic_opt.reporting.studies import report_text
     from cosmic_opt.search.agents import find_agent
 
@@ -148,11 +150,18 @@ def _search(request: Request, budget: Budget, search: Search, engine: EngineOf) 
         by_events=search.by_events,
         engine=engine,
         study=search.study,
-        log=lambda line: log(log_row(line, objective)),
+        log=_logger(request, objective),
     )
     if outcome.study is not None:
         log(report_text(outcome.study))
     return outcome
+
+
+def _logger(request: Request, objective: Objective) -> Log:
+    """Return what prints lines of the search's log."""
+    from cosmic_opt.reporting.answers import log_row
+
+    return lambda line: request.output.log(log_row(line, objective))
 
 
 def _show(request: Request, outcome: Outcome, around: Around, budget: Budget, *, interrupted: bool) -> int:

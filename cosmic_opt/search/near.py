@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from fractions import Fraction
@@ -23,12 +24,12 @@ from cosmic_opt.search.bounding import NO_LIMIT
 from cosmic_opt.search.budget import Budget
 from cosmic_opt.search.census import GREATEST, Census, Counted
 from cosmic_opt.search.every import Scored, best_of, members_within, score_every
-from cosmic_opt.search.executor import Threads
+from cosmic_opt.search.executor import EngineOf, threads
 from cosmic_opt.search.frontier import Frontier
 from cosmic_opt.search.hybrid import NODE_LIMIT
 from cosmic_opt.search.least import least_designs
 from cosmic_opt.search.limits import step_limit
-from cosmic_opt.search.outcome import Outcome, Stop
+from cosmic_opt.search.outcome import Log, LogLine, Outcome, Stop, silent
 from cosmic_opt.search.owners import STRUCTURAL
 from cosmic_opt.search.score import Scorer, simulator_of
 from cosmic_opt.search.space import Codes, Space, build_space
@@ -91,12 +92,17 @@ class Near:
 class NearOptima:
     """What is asked about the neighbourhood of one proved optimum.
 
+    Where no region has a bound, every design is scored again: `engine` says where (threads on every core), and `log`
+    hears how many are done.
+
     Raises:
         InfeasibleError: the problem has no design.
         LimitError: the optimum is not proved.
     """
 
-    def __init__(self, instance: BoundInstance, outcome: Outcome) -> None:
+    def __init__(
+        self, instance: BoundInstance, outcome: Outcome, *, engine: EngineOf | None = None, log: Log = silent
+    ) -> None:
         if outcome.status is SolveStatus.INFEASIBLE:
             raise InfeasibleError("no design is feasible, so none is nearly optimal", hint="ask explain for the reason")
         if outcome.status is not SolveStatus.OPTIMAL or outcome.value is None or outcome.scores is None:
@@ -104,6 +110,7 @@ class NearOptima:
                 "the optimum is not proved, so nothing is known to be near it", hint="give the search more time"
             )
         self.instance, self.outcome = instance, outcome
+        self.engine, self.log = engine or threads(os.cpu_count() or 1), log
         self.value, self.amount = outcome.value, int(outcome.scores.amounts[0])
 
     @cached_property
@@ -210,8 +217,11 @@ class NearOptima:
     def _scored(self, budget: Budget) -> Iterator[Scored]:
         limit = step_limit(self.instance.parameter_set)
         worker = worker_of(self.instance, self.model)
-        feasible = feasible_set(self.model)
-        return score_every(Threads(worker, 1), feasible, self.outcome.objective, limit, budget)
+        feasible, done = feasible_set(self.model), 0
+        for part in score_every(self.engine(worker), feasible, self.outcome.objective, limit, budget):
+            done += len(part.codes)
+            self.log(LogLine(budget.elapsed(), 0, 0, self.value, self.value, done, "again: designs around the best"))
+            yield part
 
     def _knobs(self, census: Census, counted: Counted) -> tuple[Knob, ...]:
         """Return how many of the designs counted take each value of each free column."""

@@ -20,8 +20,10 @@ from cosmic_opt.reporting.fronts import front_keys, front_text
 from cosmic_opt.search import every, every_front
 from cosmic_opt.search.budget import Budget
 from cosmic_opt.search.certificate import _digest, read_certificate
-from cosmic_opt.search.outcome import Stop
+from cosmic_opt.search.executor import Threads
+from cosmic_opt.search.outcome import LogLine, Stop
 from cosmic_opt.search.score import analytical_of, simulator_of
+from cosmic_opt.search.tasks import Worker
 from cosmic_opt.search.verify import verify
 from cosmic_opt.simulation.calibrated.serving_simulator import ServingSimulator
 from cosmic_opt.solvers.base import SolveStatus
@@ -216,6 +218,24 @@ def test_the_best_few_are_those_of_the_loop() -> None:
     ranked = brute_force(problem, "throughput")
     codes = [tuple(row) for row in near.top(5).designs.codes.tolist()]
     assert codes == [code for _, code in ranked[:5]]
+
+
+def test_scoring_again_for_the_best_few_is_done_by_the_workers_and_logged(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(every, "CHUNK", 1000)
+    problem = Problem.load(NAME)
+    lines: list[LogLine] = []
+    workers: list[int] = []
+
+    def engine(worker: Worker) -> Threads:
+        workers.append(3)
+        return Threads(worker, 3)
+
+    outcome = problem.solve()
+    ranking = problem.near(outcome, engine=engine, log=lines.append).top(5)
+    assert ranking.values == problem.near(outcome).top(5).values
+    assert workers == [3]
+    assert [line.evaluations for line in lines] == [1000, 2000, 3000, 3208]
+    assert all(line.incumbent == outcome.value and line.note.startswith("again") for line in lines)
 
 
 @pytest.mark.parametrize("name", SERVED)
