@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 
 from cosmic_opt.psa.quantity import SimulatedQuantity
@@ -25,6 +25,10 @@ class JobKind:
     software: tuple[str, ...]
     objectives: tuple[str, ...]
     simulated: Mapping[str, SimulatedQuantity]
+
+    def __reduce__(self) -> tuple[Callable[[str], JobKind], tuple[str]]:
+        """Travel by name: kinds are told apart by identity, in every process."""
+        return kind_called, (self.name,)
 
 
 def _simulated(unit: Unit, **described: str) -> dict[str, SimulatedQuantity]:
@@ -59,3 +63,8 @@ INFERENCE = JobKind("inference", ("engine", "precision"), (*RATES, *LATENCIES, E
 KINDS: Mapping[str, JobKind] = {kind.name: kind for kind in (TRAINING, INFERENCE)}
 SOFTWARE = tuple(dict.fromkeys(key for kind in KINDS.values() for key in kind.software))
 SIMULATED = frozenset({ENERGY.name, *(name for kind in KINDS.values() for name in kind.simulated)})
+
+
+def kind_called(name: str) -> JobKind:
+    """Return the kind of a name in `KINDS`."""
+    return KINDS[name]

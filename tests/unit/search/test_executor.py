@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import pickle
 import random
 import threading
 from collections.abc import Callable, Iterator
@@ -11,11 +12,13 @@ import pytest
 
 from cosmic_opt.api import Problem
 from cosmic_opt.errors import LimitError, SpecError
+from cosmic_opt.ir.lower import lower
 from cosmic_opt.search import bounding, frontier
 from cosmic_opt.search.dask_pool import dask_pool
-from cosmic_opt.search.executor import process_pool, run_task, threads
+from cosmic_opt.search.executor import Recipe, process_pool, run_task, threads
 from cosmic_opt.search.outcome import Outcome
 from cosmic_opt.search.space import RegionProduct
+from cosmic_opt.search.tasks import ScoreDesigns, worker_of
 from tests.unit.search.spaces import SPACES
 from tests.unit.search.studies import facts, held
 
@@ -103,6 +106,16 @@ def test_processes_give_the_answer_of_threads() -> None:
     with process_pool(2) as executor:
         outcome = LARGE.solve(engine=LARGE.on(executor, workers=2))
     assert all_facts(outcome) == all_facts(LARGE.solve())
+
+
+@pytest.mark.parametrize("name", ["llama3-70b/h200-16-pools-serving", "llama3-70b/h100-64", "cosmic/gpt3-13b-system2"])
+def test_a_problem_is_the_same_in_another_process(name: str) -> None:
+    problem = Problem.load(name)
+    elsewhere = pickle.loads(pickle.dumps(Recipe(problem.spec, problem.edits)))
+    assert elsewhere.spec.kind is problem.spec.kind
+    here = worker_of(problem.instance, lower(problem.parameter_set))
+    task = ScoreDesigns(problem.baseline().codes)
+    assert task.run(elsewhere.worker()).ticks == task.run(here).ticks
 
 
 class Breaking(ThreadPoolExecutor):
