@@ -5,15 +5,13 @@ from __future__ import annotations
 import json
 import signal
 from pathlib import Path
+from typing import Any
 
 import pytest
 
-from cosmic_opt.api import Problem
 from cosmic_opt.cli import solve as command
 from cosmic_opt.cli.around import Around, Asked, look_around
 from cosmic_opt.search import census
-from cosmic_opt.search.budget import Budget
-from cosmic_opt.search.outcome import Outcome
 from tests.unit.cli.running import run
 
 LLAMA = "llama3-405b/h100-16k"
@@ -78,9 +76,9 @@ def test_boxes_that_run_out_leave_certified_limits() -> None:
 
 
 def test_an_interrupt_while_counting_keeps_the_optimum(monkeypatch: pytest.MonkeyPatch) -> None:
-    def interrupted(problem: Problem, outcome: Outcome, asked: Asked, seed: int, budget: Budget) -> Around:
+    def interrupted(*arguments: Any, **options: Any) -> Around:
         signal.raise_signal(signal.SIGINT)
-        return look_around(problem, outcome, asked, seed, budget)
+        return look_around(*arguments, **options)
 
     monkeypatch.setattr(census, "CHUNK", 1)
     monkeypatch.setattr(command, "look_around", interrupted)
