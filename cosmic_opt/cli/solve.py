@@ -82,8 +82,7 @@ def solve(
         around = look_around(request.problem, outcome, asked, request.seed, budget, engine=pool, log=log)
     if certificate is not None:
         _write_certificate(request.problem, outcome, certificate)
-    proved = _finished(outcome) and around.complete
-    return _show(request, outcome, around, budget, interrupted=budget.stopped.is_set() and not proved)
+    return _show(request, outcome, around, budget)
 
 
 def add(app: typer.Typer) -> None:
@@ -164,11 +163,12 @@ def _logger(request: Request, objective: Objective) -> Log:
     return lambda line: request.output.log(log_row(line, objective))
 
 
-def _show(request: Request, outcome: Outcome, around: Around, budget: Budget, *, interrupted: bool) -> int:
+def _show(request: Request, outcome: Outcome, around: Around, budget: StoppableBudget) -> int:
     """Print the answer and return the command's exit code."""
     from cosmic_opt.reporting.answers import answer_keys, answer_text
     from cosmic_opt.reporting.runnable import nothing_runs_text
 
+    interrupted = budget.stopped.is_set() and not (_finished(outcome) and around.complete)
     problem, stop = request.problem, outcome.stop.value
     if interrupted and not _finished(outcome):
         stop = "interrupted"
