@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter, defaultdict
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 
 import numpy as np
@@ -122,8 +122,12 @@ def kernels_or_collectives(row: Row) -> RowKeys:
 
 def unread_of(rows: Sequence[Row], keys_of: Callable[[Row], RowKeys]) -> tuple[str, ...]:
     """Return what of the rows is not read, each list of keys once, with the number of its rows."""
-    found = Counter(said for row in rows if (said := unread(row, keys_of(row))) is not None)
-    return tuple(f"{said} ({times:,} row{'s'[: times != 1]})" for said, times in found.items())
+    return counted(said for row in rows if (said := unread(row, keys_of(row))) is not None)
+
+
+def counted(sayings: Iterable[str]) -> tuple[str, ...]:
+    """Return what is said of rows, each saying once, with the number of its rows."""
+    return tuple(f"{said} ({times:,} row{'s'[: times != 1]})" for said, times in Counter(sayings).items())
 
 
 def _read(row: Row, name: str, device: Device, piles: dict[Key, _Pile]) -> str | None:

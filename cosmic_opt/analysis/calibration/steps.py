@@ -20,10 +20,10 @@ from cosmic_opt.analysis.calibration.fit import (
     solve,
     summary,
 )
-from cosmic_opt.analysis.calibration.rows import unread_of
+from cosmic_opt.analysis.calibration.rows import counted, unread_of
 from cosmic_opt.analysis.validation.kinds import Row, number, text
 from cosmic_opt.analysis.validation.measured import unusable
-from cosmic_opt.analysis.validation.row_boards import TELLING, as_stated, stated_boards
+from cosmic_opt.analysis.validation.row_boards import TELLING, as_stated, limit_notes, stated_boards
 from cosmic_opt.analysis.validation.row_keys import TRAINING_KEYS
 from cosmic_opt.analysis.validation.training import predict_training, step_metric
 from cosmic_opt.analysis.validation.training_rows import read_row
@@ -67,12 +67,16 @@ and NICs are used."""
 
 @dataclass(frozen=True, slots=True)
 class _Step:
-    """One measured step: seconds (`timed`: stated as such, else as a rate), and seconds the model gives on a device."""
+    """One measured step: seconds (`timed`: stated as such, else as a rate), and seconds the model gives on a device.
+
+    `assumed` says what its row leaves open.
+    """
 
     id: str
     timed: bool
     measured_s: float
     predict_s: Callable[[Device], float]
+    assumed: tuple[str, ...]
 
 
 def refine(device: Device, rows: Sequence[Row], *, where: Where) -> Calibration:
@@ -107,7 +111,12 @@ def refine(device: Device, rows: Sequence[Row], *, where: Where) -> Calibration:
         ),
         fitted=len(kept),
         left_out={LEFT_OUT: len(far)} if far else {},
-        warnings=(*unread_of(rows, lambda row: TRAINING_KEYS), *far.values(), *_outliers(kept, ratios)),
+        warnings=(
+            *unread_of(rows, lambda row: TRAINING_KEYS),
+            *counted(assumption for step in kept for assumption in step.assumed),
+            *far.values(),
+            *_outliers(kept, ratios),
+        ),
     )
 
 
@@ -254,4 +263,5 @@ def _step(name: str, row: Row, device: Device) -> _Step:
     def predict_s(candidate: Device) -> float:
         return float(step_time(replace(job.setup, device=candidate.limited_to(limit_w)), job.designs).step_s[0])
 
-    return _Step(name, timed, measured_s, predict_s)
+    unknown_limit = () if device.power_w else limit_notes(stated_row, device)
+    return _Step(name, timed, measured_s, predict_s, (*job.assumed, *unknown_limit))

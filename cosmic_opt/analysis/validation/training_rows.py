@@ -352,7 +352,8 @@ def _assumed(row: Row, setup: TrainingSetup, recompute_stated: bool) -> tuple[st
     if not row.get("mbs"):
         found.append("the micro-batch is not stated: the framework's default")
     if not recompute_stated:
-        found.append("recompute is not stated or recalled")
+        implied = recompute_name(row) is None and recomputed_block(row) is None
+        found.append(f"recompute is {'not stated: what memory implies is assumed' if implied else 'recalled'}")
     if isinstance(row.get("dims"), dict) and row["dims"].get("experts") and "recalled" in str(row.get("prov")):
         found.append("the experts' dimensions are recalled")
     if setup.model.mtp_layers and row["dims"].get("mtp_layers") is None:

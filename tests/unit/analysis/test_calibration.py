@@ -25,7 +25,15 @@ H100 = load_device("h100-sxm")
 GEMM = {"kernel": "gemm", "precision": "bf16", "m": 64, "n": 4096, "k": 4096, "value": 1.5e-05}
 STEP = {
     **{"gpu": "H100-SXM", "metric": "step_time_s", "value": 10.0, "gpus": 64, "seq": 2048, "gbs": 512, "mbs": 4},
-    **{"tp": 1, "pp": 1, "dp": 64, "zero": 3, "recompute": "full", "precision": "bf16", "stack": "fsdp-2023"},
+    **{
+        "tp": 1,
+        "pp": 1,
+        "dp": 64,
+        "fsdp": "FULL_SHARD",
+        "recompute": "full",
+        "precision": "bf16",
+        "stack": "fsdp-2023",
+    },
     "dims": {"layers": 32, "hidden": 4096, "heads": 32, "vocab": 50368, "ffn": 16384},
     "network": {"gpus_per_node": 8, "scale_out_bytes_per_s": 50e9},
 }

@@ -80,7 +80,15 @@ def test_every_json_key_is_documented() -> None:
 
 STEP: dict[str, Any] = {
     **{"gpu": "H100-SXM", "metric": "step_time_s", "value": 2.6, "gpus": 64, "seq": 2048, "gbs": 512, "mbs": 4},
-    **{"tp": 1, "pp": 1, "dp": 64, "zero": 3, "recompute": "full", "precision": "bf16", "stack": "fsdp-2023"},
+    **{
+        "tp": 1,
+        "pp": 1,
+        "dp": 64,
+        "fsdp": "FULL_SHARD",
+        "recompute": "full",
+        "precision": "bf16",
+        "stack": "fsdp-2023",
+    },
     "dims": {"layers": 32, "hidden": 4096, "heads": 32, "vocab": 50368, "ffn": 16384},
     "network": {"gpus_per_node": 8, "scale_out_bytes_per_s": 50e9},
 }
@@ -147,6 +155,21 @@ def test_a_misspelt_key_of_steps_or_rows_is_named_once(tmp_path: Path) -> None:
     rows = write(tmp_path, HEADER.replace("value", "value,precison") + ROW.replace("\n", ",bf16\n"))
     keys = run("calibrate", "--device", "h100", "--rows", rows, "--json").keys
     assert keys["warnings"] == ["not read: precison (did you mean precision?) (1 row)"]
+
+
+@pytest.mark.parametrize(
+    ("key", "said"),
+    [
+        ("recompute", "recompute is not stated: what memory implies is assumed (2 rows)"),
+        ("stack", "the software stack is not named: megatron-te-2025 assumed (2 rows)"),
+        ("mbs", "the micro-batch is not stated: the framework's default (2 rows)"),
+    ],
+)
+def test_what_steps_leave_open_is_said_once_with_the_number_of_its_rows(key: str, said: str, tmp_path: Path) -> None:
+    silent = {name: value for name, value in STEP.items() if name != key}
+    steps = write(tmp_path, json.dumps([silent, silent]), "steps.json")
+    assert run("calibrate", "--device", "h100", "--steps", steps).out.count(f"warning: {said}") == 1
+    assert run("calibrate", "--device", "h100", "--steps", steps, "--json").keys["warnings"] == [said]
 
 
 @pytest.mark.parametrize(

@@ -146,7 +146,8 @@ def test_a_row_that_makes_no_sense_is_refused(field: str, value: object, message
     [
         ({"mbs": None}, "micro-batch is not stated"),
         ({"recompute": "not stated in the table"}, "recompute is not stated"),
-        ({"recompute": "full (recalled)"}, "recompute is not stated or recalled"),
+        ({"recompute": "full (recalled)"}, "recompute is recalled"),
+        ({"recompute": None}, "recompute is not stated: what memory implies is assumed"),
         ({"stack": "other"}, "stack is not named"),
         ({"zero": 3}, "overlap of sharded weights"),
         ({"notes": "check pp of this run before relying on it"}, "not confirmed"),
