@@ -108,10 +108,13 @@ class _Chain:
             raise owner.fail(f"the constant {name!r} is missing", "give it, or name a device with 'like:'")
         return found
 
-    @property
-    def fitted(self) -> bool:
-        """Whether the section's constants come from rows, as they do unless it says `fitted: false`."""
-        return "fitted" not in self.sections[0] or self.sections[0]["fitted"].flag()
+    def fitted(self, keys: tuple[str, ...]) -> bool:
+        """Tell whether these constants come from rows, as they do unless the section says `fitted: false`.
+
+        That is the nearest section, or one that gives a constant.
+        """
+        given = (next(fields for fields in self.sections if key in fields) for key in keys)
+        return all("fitted" not in fields or fields["fitted"].flag() for fields in (self.sections[0], *given))
 
     def own(self, keys: tuple[str, ...], group: str | None = None) -> bool:
         """Tell whether the device itself gives all of these constants."""
@@ -149,7 +152,7 @@ def _read(path: Path) -> Device:
     extrapolates = [group for group, keys in GROUPS.items() if not kernels.own(keys, "gemm")]
     if not kernels.own(ATTENTION_KEYS, "attention"):
         extrapolates.append("attention")
-    if fabric is not None and not (fabric.own(FABRIC_FITTED) and fabric.fitted):
+    if fabric is not None and not (fabric.own(FABRIC_FITTED) and fabric.fitted(FABRIC_FITTED)):
         extrapolates.append("fabric")
     return Device(
         name=fields["name"].text(),

@@ -70,18 +70,18 @@ def _kernels(device: Device, fitted: Sequence[str]) -> list[str]:
 
 def _fabric(device: Device, fitted: Sequence[str]) -> list[str]:
     fabric = device.fabric
-    if fabric is None or not any(path.startswith("fabric.") for path in fitted):
+    if fabric is None:
         return []
     constants = {
-        "base": _time(fabric.base_s),
-        "hop": _time(fabric.hop_s),
-        "efficiency": _plain(fabric.efficiency),
-        "startup": _time(fabric.startup_s),
-        "nic_efficiency": _plain(fabric.nic_efficiency),
+        "base_s": f"base: {_time(fabric.base_s)}",
+        "hop_s": f"hop: {_time(fabric.hop_s)}",
+        "efficiency": f"efficiency: {_plain(fabric.efficiency)}",
+        "startup_s": f"startup: {_time(fabric.startup_s)}",
+        "nic_efficiency": f"nic_efficiency: {_plain(fabric.nic_efficiency)}",
     }
     if fabric.in_switch_fraction is not None:
-        constants["in_switch_fraction"] = _plain(fabric.in_switch_fraction)
-    return [f"  {key}: {value}" for key, value in constants.items()]
+        constants["in_switch_fraction"] = f"in_switch_fraction: {_plain(fabric.in_switch_fraction)}"
+    return [f"  {line}" for name, line in constants.items() if f"fabric.{name}" in fitted]
 
 
 def _roofline(constants: RooflineConstants) -> str:

@@ -75,7 +75,6 @@ def predict(
     step_s = float(result.step_s[0])
     group = accuracy_group(setup)
     memory = footprint(setup, designs, setup.recipe.operand_bytes, kept_cast_bytes(setup.stack, setup.recipe))
-    constants = [f"{part} constants of {setup.device.name} are another device's" for part in setup.device.extrapolates]
     unmeasured = _unmeasured(setup, group, accuracy)
     outside = _outside(setup, designs, memory, accuracy)
     known = UNKNOWN_GROUP if unmeasured else group
@@ -89,7 +88,7 @@ def predict(
         group=known,
         hidden_input=_hidden_input(setup, terms, recompute_stated),
         interval=(step_s / (1 + p90), step_s / max(1 - p90, 0.1)),
-        extrapolates=(*constants, *unmeasured, *outside),
+        extrapolates=(*setup.device.borrowed, *unmeasured, *outside),
         origin=setup.device.origin,
     )
 
@@ -130,11 +129,12 @@ def _hidden_input(setup: TrainingSetup, terms: Mapping[str, float], recompute_st
 
 def _outside(setup: TrainingSetup, designs: TrainingDesigns, memory: Footprint, accuracy: Accuracy) -> tuple[str, ...]:
     """Return what of a job lies beyond the measured ones, of whatever stack."""
-    found = list[str]()
+    found, board, origin = list[str](), setup.device.board, setup.device.origin
     if setup.device.gemm.joules_per_flop_bit and not setup.recipe.cast_bytes:
-        found.append(f"16 bits on {setup.device.name}: what power feeds is known of 8 and 4 bits")
-    if setup.device.board not in accuracy.devices:
-        found.append(f"no measured step on {setup.device.name}")
+        found.append(f"16 bits on {board}: what power feeds is known of 8 and 4 bits")
+    if board not in accuracy.devices:
+        own = f" but the {origin.steps:,} of one's own" if origin is not None and origin.steps else ""
+        found.append(f"no measured step on {board}{own}")
     if np.any(designs.gpus > accuracy.most_gpus):
         found.append(f"more than {accuracy.most_gpus:,} GPUs")
     if setup.sequence > accuracy.most_tokens:

@@ -173,7 +173,7 @@ def prediction_of(
         hidden_input=_hidden_input(shares),
         interval=(low, high),
         extrapolates=(
-            *(f"{part} constants of {setup.device.name} are another device's" for part in setup.device.extrapolates),
+            *setup.device.borrowed,
             *outside,
             *_crowded(setup, designs, requests),
         ),

@@ -248,6 +248,11 @@ class Device:
         return self.name if self.origin is None else self.origin.device
 
     @property
+    def borrowed(self) -> tuple[str, ...]:
+        """What of its constants is not its own, each as people read it."""
+        return tuple(f"{group} constants of {self.board} are another device's" for group in self.extrapolates)
+
+    @property
     def before_blackwell(self) -> bool:
         """Whether it is known to be an NVIDIA GPU of an earlier generation."""
         return 0 < self.compute_capability < BLACKWELL

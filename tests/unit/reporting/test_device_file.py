@@ -24,6 +24,28 @@ def test_a_fitted_time_is_written_in_whole_picoseconds(tmp_path: Path, launch_s:
     assert load_device(str(file)).gemm.simple.launch_s == pytest.approx(read_s, rel=1e-12)
 
 
+@pytest.mark.parametrize(
+    ("fitted", "borrowed"),
+    [
+        ((), ("gemm", "sustained", "attention", "fabric")),
+        (("gemm.sustained.bf16", "fabric.efficiency", "fabric.nic_efficiency"), ("gemm", "attention", "fabric")),
+        (
+            ("fabric.base_s", "fabric.hop_s", "fabric.efficiency", "fabric.startup_s"),
+            ("gemm", "sustained", "attention"),
+        ),
+    ],
+)
+def test_a_fitted_device_owns_what_was_fitted_and_no_more(
+    fitted: tuple[str, ...], borrowed: tuple[str, ...], tmp_path: Path
+) -> None:
+    board, path = load_device("tpu-v5p"), tmp_path / "own.yaml"
+    assert board.extrapolates == ("gemm", "sustained", "attention", "fabric")
+    path.write_text(device_file(board, fitted, Origin(board.name, 0, 5), provenance="a test", errors=()))
+    own = load_device(str(path))
+    assert own.extrapolates == borrowed
+    assert (own.fabric, own.gemm) == (board.fabric, board.gemm)
+
+
 @pytest.mark.parametrize("name", ["gb200", "h100-sxm", "mi300x"])
 def test_a_fitted_device_is_of_the_generation_of_its_board(name: str, tmp_path: Path) -> None:
     path = tmp_path / "own.yaml"

@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 
+from cosmic_opt.catalog.hardware import load_device
 from cosmic_opt.catalog.stacks import load_accuracy, load_stack
 from cosmic_opt.catalog.store import data_root
 from cosmic_opt.errors import SpecError
@@ -101,6 +102,21 @@ def test_a_calibrated_device_is_as_sure_as_the_board_it_was_calibrated_from() ->
     assert found == replace(predict(job, designs, ACCURACY), origin=mine.origin)
     unknown = predict(replace(job, device=replace(mine, origin=None)), designs, ACCURACY)
     assert unknown.extrapolates == ("no measured step on mine",)
+
+
+def test_a_device_refined_on_one_s_own_steps_says_so_and_borrows_as_its_board_does() -> None:
+    job, designs = setup(stack="fsdp-2023"), TrainingDesigns.of(dp=8, zero_stage=3)
+    job = replace(job, device=load_device("tpu-v5p"))
+    base = predict(job, designs, ACCURACY).extrapolates
+    mine = replace(job.device, name="mine", extrapolates=("gemm",), origin=Origin("tpu-v5p", 0, 5))
+    assert "no measured step on tpu-v5p" in base
+    assert "gemm constants of tpu-v5p are another device's" in base
+    assert predict(replace(job, device=mine), designs, ACCURACY).extrapolates == (
+        "gemm constants of tpu-v5p are another device's",
+        "no measured step on tpu-v5p but the 5 of one's own",
+    )
+    rows_alone = replace(mine, origin=Origin("tpu-v5p", 7, 0))
+    assert predict(replace(job, device=rows_alone), designs, ACCURACY).extrapolates[-1] == base[-1]
 
 
 def test_a_stack_of_one_s_own_has_no_known_accuracy_whatever_its_name(tmp_path: Path) -> None:
