@@ -5,15 +5,17 @@ from __future__ import annotations
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass, replace
 
-from cosmic_opt.catalog.hardware import load_device
+from cosmic_opt.catalog.hardware import load_device, read_kernels
 from cosmic_opt.catalog.instance_file import InstanceSpec
 from cosmic_opt.catalog.job_kinds import INFERENCE
 from cosmic_opt.catalog.stacks import load_accuracy, load_recipe, load_stack
+from cosmic_opt.catalog.store import shared_names
 from cosmic_opt.catalog.system_quantities import DEVICE_POWER
 from cosmic_opt.errors import SpecError, Where
 from cosmic_opt.psa.domain import Value
 from cosmic_opt.psa.family import family_of
 from cosmic_opt.system.hardware import Device
+from cosmic_opt.units import Unit, show
 from cosmic_opt.workloads.framework_memory import FrameworkJob
 from cosmic_opt.workloads.language_model import LanguageModel, language_model
 from cosmic_opt.workloads.stack import Accuracy, Recipe, Stack, has_block_parameters, kept_cast_bytes
@@ -126,7 +128,7 @@ def device_of(spec: InstanceSpec) -> Device:
     """
     own = spec.system.device
     try:
-        device = load_device(own.file or own.name)
+        device = load_device(own.name) if own.own is None else read_kernels(own.own)
     except SpecError as error:
         if error.where is not None and error.where.file:
             raise
@@ -151,13 +153,25 @@ def _limited_to(device: Device, power_w: float) -> Device:
 def as_given(device: Device, data: Mapping[str, Value]) -> Device:
     """Return the device with the instance's peak and memory bandwidth; fractions of them stay as measured.
 
-    A `device_power` below the board's own is a limit that its owner set: what a long run keeps falls with it.
+    Where these are not those of the board, `altered` says so. A `device_power` below the board's own is a limit that
+    its owner set: what a long run keeps falls with it.
 
     Raises:
         SpecError: a limit that the board cannot have (`Device.limited_to`).
     """
     if device.power_w and DEVICE_POWER in data:
         device = _limited_to(device, float(data[DEVICE_POWER]))
-    ratio = int(data["peak"]) / device.peak(DEFAULT_PRECISION)
+    peak, rate = int(data["peak"]), int(data["memory_bandwidth"])
+    ratio = peak / device.peak(DEFAULT_PRECISION)
     peaks = {name: peak * ratio for name, peak in device.peak_flop_per_s.items()}
-    return replace(device, peak_flop_per_s=peaks, memory_bytes_per_s=float(data["memory_bandwidth"]))
+    board = load_device(device.board) if device.board in shared_names("devices") else device
+    numbers = (
+        ("peak", peak, board.peak(DEFAULT_PRECISION), Unit.FLOP_PER_S),
+        ("memory bandwidth", rate, board.memory_bytes_per_s, Unit.BYTES_PER_S),
+    )
+    altered = tuple(
+        f"a {name} of {show(given, unit)}, where {board.name} has {show(int(own), unit)}"
+        for name, given, own, unit in numbers
+        if given != int(own)
+    )
+    return replace(device, peak_flop_per_s=peaks, memory_bytes_per_s=float(rate), altered=altered)

@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 from functools import cache
 from pathlib import Path
 
-from cosmic_opt.catalog.parts import positive
+from cosmic_opt.catalog.amounts import positive
 from cosmic_opt.catalog.store import data_root, read_document, shared_names
 from cosmic_opt.errors import SpecError, Where, nearest
 from cosmic_opt.units import MAX_CHARACTERS, Unit

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from functools import cache
 
-from cosmic_opt.catalog.parts import positive
+from cosmic_opt.catalog.amounts import positive
 from cosmic_opt.catalog.software_files import blaming, find_precision, number, numbers, open_software
 from cosmic_opt.catalog.store import shared_names
 from cosmic_opt.errors import SpecError, Where, nearest

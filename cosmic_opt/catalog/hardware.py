@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cache
 from pathlib import Path
 
+from cosmic_opt.catalog.amounts import positive
 from cosmic_opt.catalog.board_power import LINKS, POWER, linked_files, watts
 from cosmic_opt.catalog.device_names import device_named, shipped_file
-from cosmic_opt.catalog.parts import positive
 from cosmic_opt.catalog.store import data_root, read_document
 from cosmic_opt.errors import Where, nearest
 from cosmic_opt.psa.document import Entry
@@ -59,6 +59,10 @@ CAPABILITY = "compute_capability"
 """The kind of memory, where one knows it: what tells apart those who call another board by the same name."""
 CALIBRATED = "calibrated"
 """What `calibrate` says of a file it wrote: the device it began with, and the measured rows it fitted."""
+LIKE_SHIPPED = (
+    "those of a shipped device are taken by 'kernels: {like: h100-sxm, source: why}' and 'fabric: {like: h100-sxm, "
+    "source: why}', and a device without any scores without a 'stack'"
+)
 PICO = 1e-12
 LEAST_PJ, MOST_PJ = 1e-4, 100.0
 """A FLOP and bit of an operand costs 0.04 pJ on a chip of 2024."""
@@ -71,13 +75,13 @@ def load_device(name: str, *, where: Where | None = None) -> Device:
         SpecError: no such device (the nearest names are given), or a file without kernel constants.
     """
     if name.endswith((".yaml", ".yml")):
-        return _read(Path(name))
+        return read_kernels(read_document(Path(name), "device"))
     return _shipped(device_named(name, where=where))
 
 
 @cache
 def _shipped(name: str) -> Device:
-    return _read(shipped_file(name))
+    return replace(read_kernels(read_document(shipped_file(name), "device")), shipped=True)
 
 
 @dataclass(frozen=True)
@@ -136,8 +140,12 @@ def _chain(root: Entry, section: str, keys: tuple[str, ...]) -> _Chain:
     return _Chain(tuple(sections), same)
 
 
-def _read(path: Path) -> Device:
-    root = read_document(path, "device")
+def read_kernels(root: Entry) -> Device:
+    """Return the device of one's own that a document, or a mapping in place, declares with its constants.
+
+    Raises:
+        SpecError: no kernel constants, or one that is missing or makes no sense.
+    """
     fields = root.fields(
         required=("name", "peak", "memory_bandwidth", "memory_capacity"),
         optional=(
@@ -146,7 +154,7 @@ def _read(path: Path) -> Device:
         ),
     )
     if "kernels" not in fields:
-        raise root.fail("the device has no kernel constants", "give it a 'kernels:' section, see a100-80")
+        raise root.fail("the device has no kernel constants", LIKE_SHIPPED)
     kernels = _chain(root, "kernels", ("source", "sms", "cache", "peaks", "gemm", "attention"))
     fabric = _chain(root, "fabric", FABRIC_KEYS) if "fabric" in fields else None
     extrapolates = [group for group, keys in GROUPS.items() if not kernels.own(keys, "gemm")]

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from functools import cache
 
-from cosmic_opt.catalog.parts import positive
+from cosmic_opt.catalog.amounts import positive
 from cosmic_opt.catalog.store import data_root, read_document
 from cosmic_opt.errors import SpecError, nearest
 from cosmic_opt.psa.document import Entry

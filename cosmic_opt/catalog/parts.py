@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from cosmic_opt._registry import Registry
+from cosmic_opt.catalog.amounts import positive
 from cosmic_opt.catalog.board_power import POWER, board_power
 from cosmic_opt.catalog.store import read_document, shared_names, shared_path
 from cosmic_opt.errors import SpecError, Where, nearest
@@ -19,8 +20,6 @@ from cosmic_opt.system.topology import TOPOLOGIES
 from cosmic_opt.units import Unit, show
 
 MAX_DIMENSIONS = 8
-LARGEST = 10**24
-"""No device has more FLOP/s, bytes or bytes/s."""
 DIMENSION_UNITS = {"npus": Unit.NONE, "bandwidth": Unit.BYTES_PER_S, "latency": Unit.TIME}
 DIMENSION_LIMITS = {"npus": 10**9, "bandwidth": 10**18, "latency": 10**15}
 """In base units: a billion NPUs, an exabyte a second, a thousand seconds a hop."""
@@ -40,7 +39,7 @@ SYSTEM_READERS: Registry[SystemReader] = Registry("system format")
 
 @dataclass(frozen=True)
 class Device:
-    """An NPU's numbers in base units; `file` is the user's file it was read from, if any.
+    """An NPU's numbers in base units; `own` is what the user wrote of it, in a file or in place: None of a shipped one.
 
     `power` is that of the board in watts, None where it is not known; `board` the device that a calibrated one was
     calibrated from, whose price it has.
@@ -50,7 +49,7 @@ class Device:
     peak: int
     memory_bandwidth: int
     memory_capacity: int
-    file: str = ""
+    own: Entry | None = None
     power: int | None = None
     board: str = ""
 
@@ -100,9 +99,13 @@ def open_part(kind: str, entry: Entry, beside: Path) -> tuple[Entry, Path]:
     return read_document(path, kind if kind == "prices" else kind.removesuffix("s")), path
 
 
+def _is_shipped(kind: str, entry: Entry) -> bool:
+    return isinstance(entry.value, str) and entry.text() in shared_names(kind)
+
+
 def read_device(entry: Entry, beside: Path) -> Device:
     """Return the device that `entry` names or holds."""
-    root, path = open_part("devices", entry, beside)
+    root, _ = open_part("devices", entry, beside)
     fields = root.fields(
         required=("name", "peak", "memory_bandwidth", "memory_capacity"),
         optional=(
@@ -112,10 +115,10 @@ def read_device(entry: Entry, beside: Path) -> Device:
     )
     units = {"peak": Unit.FLOP_PER_S, "memory_bandwidth": Unit.BYTES_PER_S, "memory_capacity": Unit.BYTES}
     numbers = {key: positive(fields[key], unit) for key, unit in units.items()}
-    own = isinstance(entry.value, str) and entry.text() not in shared_names("devices")
+    own = None if _is_shipped("devices", entry) else root
     origin = fields["calibrated"].mapping().get("from") if "calibrated" in fields else None
     board = "" if origin is None else origin.text()
-    return Device(fields["name"].text(), **numbers, file=str(path) if own else "", power=board_power(root), board=board)
+    return Device(fields["name"].text(), **numbers, own=own, power=board_power(root), board=board)
 
 
 def read_system(entry: Entry, beside: Path) -> System:
@@ -182,6 +185,7 @@ def _dimension(entry: Entry) -> Mapping[str, Value]:
 
 
 def _prices(entry: Entry, beside: Path, device: Device) -> Prices:
+    """Return the prices that `entry` names or holds; shipped ones price shipped devices, not one's own of that name."""
     root, _ = open_part("prices", entry, beside)
     fields = root.fields(required=("name", "tiers"), optional=("schema", "source", "devices"))
     tiers = {
@@ -189,6 +193,8 @@ def _prices(entry: Entry, beside: Path, device: Device) -> Prices:
         for tier, parts in fields["tiers"].mapping().items()
     }
     devices = _device_prices(fields["devices"], device) if "devices" in fields else {}
+    if _is_shipped("prices", entry) and device.own is not None:
+        devices = {name: price for name, price in devices.items() if name != device.name}
     try:
         return Prices(parse_prices(tiers), devices)
     except SpecError as error:
@@ -212,16 +218,6 @@ def _price(entry: Entry) -> str | int | float:
     if not isinstance(entry.value, str | int | float):
         raise entry.fail("expected a price", "write for example '7.8 $'")
     return entry.value
-
-
-def positive(entry: Entry, unit: Unit) -> int:
-    """Return a number above zero."""
-    value = entry.quantity(unit)
-    if value <= 0:
-        raise entry.fail(f"{entry.value!r} is not positive", "give a number above zero")
-    if value > LARGEST:
-        raise entry.fail(f"{entry.value!r} is too large", f"at most {show(LARGEST, unit)}")
-    return value
 
 
 def _plain(entry: Entry) -> Value:

@@ -7,8 +7,8 @@ from typing import Annotated
 
 import typer
 
+from cosmic_opt.catalog.amounts import LARGEST
 from cosmic_opt.catalog.data import check_typed
-from cosmic_opt.catalog.parts import LARGEST
 from cosmic_opt.cli.exits import DONE
 from cosmic_opt.cli.files import check_target, require_file, whole_file
 from cosmic_opt.cli.options import Command, Json, Quiet

@@ -12,7 +12,8 @@ from math import prod
 from pathlib import Path
 from typing import Any
 
-from cosmic_opt.catalog.parts import SYSTEM_READERS, positive
+from cosmic_opt.catalog.amounts import positive
+from cosmic_opt.catalog.parts import SYSTEM_READERS
 from cosmic_opt.errors import SpecError, Where
 from cosmic_opt.interop.astra_sim import IMPLEMENTATIONS, NetworkFile, SystemFile, read_network, read_system
 from cosmic_opt.interop.export_files import ALGORITHMS, BYTES_PER_GIB, ENDPOINT_DELAY_NS, POLICIES, TICKS_PER_NS

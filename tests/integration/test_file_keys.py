@@ -11,7 +11,7 @@ import pytest
 from cosmic_opt.catalog import engines, hardware, instance_file, stacks
 from cosmic_opt.catalog.data import JOB, MIX, SHAPE, SYSTEM
 from cosmic_opt.catalog.parts import SYSTEM_READERS
-from cosmic_opt.catalog.store import data_root
+from cosmic_opt.catalog.store import data_root, read_document
 from cosmic_opt.psa.document import Entry
 from cosmic_opt.workloads.mixture import Experts, LatentAttention
 from cosmic_opt.workloads.transformer import BIASES, Transformer
@@ -68,7 +68,7 @@ def test_every_key_of_an_instance_and_its_parts_is_on_the_page(asked: set[str], 
 
 
 def test_every_key_of_measured_constants_is_on_the_page(asked: set[str]) -> None:
-    hardware._read(data_root() / "instances" / "_devices" / "h100-sxm.yaml")
+    hardware.read_kernels(read_document(data_root() / "instances" / "_devices" / "h100-sxm.yaml", "device"))
     of_libraries = {"name", *hardware.KIND_KEYS, "pair_limit", "bandwidth_share", "startup_share", "point_to_point"}
     assert "inter_node_doubling" in asked
     assert not missing(asked - of_libraries, "Device")

@@ -132,9 +132,11 @@ def _outside(setup: TrainingSetup, designs: TrainingDesigns, memory: Footprint, 
     found, board, origin = list[str](), setup.device.board, setup.device.origin
     if setup.device.gemm.joules_per_flop_bit and not setup.recipe.cast_bytes:
         found.append(f"16 bits on {board}: what power feeds is known of 8 and 4 bits")
-    if board not in accuracy.devices:
-        own = f" but the {origin.steps:,} of one's own" if origin is not None and origin.steps else ""
-        found.append(f"no measured step on {board}{own}")
+    if setup.device.measured_as not in accuracy.devices:
+        own = "" if setup.device.measured_as else ", a device of one's own"
+        fitted = f" but the {origin.steps:,} of one's own" if origin is not None and origin.steps else ""
+        found.append(f"no measured step on {board}{own}{fitted}")
+    found += setup.device.altered
     if np.any(designs.gpus > accuracy.most_gpus):
         found.append(f"more than {accuracy.most_gpus:,} GPUs")
     if setup.sequence > accuracy.most_tokens:

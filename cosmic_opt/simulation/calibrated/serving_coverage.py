@@ -7,15 +7,15 @@ from cosmic_opt.workloads.requests import Requests
 from cosmic_opt.workloads.stack import Accuracy
 
 OWN = "own"
-"""The group of engines that do not come with the program: no shipped one."""
+"""The group of engines and devices that do not come with the program: no shipped one."""
 LATENCY, SATURATED = "latency", "saturated"
 LOADS = {LATENCY: "latency of a given batch", SATURATED: "saturated server"}
 """Kinds of load, and what they are called."""
 
 
 def accuracy_group(setup: ServingSetup) -> str:
-    """Return the group a job's accuracy is known for: its engine and device; of one's own engine nothing is known."""
-    if not setup.engine.shipped:
+    """Return the group a job's accuracy is known for: its engine and device; of those of one's own nothing is known."""
+    if not setup.engine.shipped or setup.device.measured_as is None:
         return OWN
     return f"{setup.engine.name} {setup.device.board}"
 
@@ -30,8 +30,9 @@ def unmeasured(setup: ServingSetup, requests: Requests, accuracy: Accuracy, load
     name, engine = setup.device.board, setup.engine.name
     covered, numbers = accuracy.covers.get(accuracy_group(setup)), measured_format(setup)
     found = []
-    if name not in accuracy.devices:
-        found.append(f"no measured inference on {name}")
+    if setup.device.measured_as not in accuracy.devices:
+        own = "" if setup.device.measured_as else ", a device of one's own"
+        found.append(f"no measured inference on {name}{own}")
     elif not setup.engine.shipped:
         found.append(f"{engine} is a file of one's own: nothing was measured with it")
     elif covered is None:
@@ -42,6 +43,7 @@ def unmeasured(setup: ServingSetup, requests: Requests, accuracy: Accuracy, load
             found.append(f"no measured {setup.numbers.name} with {engine} on {name}: only {known}")
         if load not in covered.loads:
             found.append(f"no measured {LOADS[load]} with {engine} on {name}")
+    found += setup.device.altered
     if gpus > accuracy.most_gpus:
         found.append(f"more than {accuracy.most_gpus:,} GPUs")
     if requests.prompt + requests.output > accuracy.most_tokens:

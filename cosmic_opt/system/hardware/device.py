@@ -222,7 +222,8 @@ class Device:
     sustained, attention, fabric) that was fitted on another device of its generation, or on none. `power_w` is the
     board's limit, 0 where it is not published; `memory_type` the kind of its memory ("HBM3e"), where its file says;
     `compute_capability` what CUDA calls its generation (9.0 Hopper, 10.0 Blackwell), 0 where its file does not say.
-    `origin` is None unless `calibrate` wrote the file.
+    `origin` is None unless `calibrate` wrote the file; `shipped` tells devices that come with the program from those of
+    one's own. `altered` says which numbers of the data sheet an instance gives otherwise than the board has them.
     """
 
     name: str
@@ -241,6 +242,13 @@ class Device:
     memory_type: str | None = None
     compute_capability: float = 0.0
     origin: Origin | None = None
+    shipped: bool = False
+    altered: tuple[str, ...] = ()
+
+    @property
+    def measured_as(self) -> str | None:
+        """The board that published rows may stand for; None: one's own device, which none does, whatever its name."""
+        return self.board if self.shipped or self.origin is not None else None
 
     @property
     def board(self) -> str:
