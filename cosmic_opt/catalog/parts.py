@@ -10,7 +10,8 @@ from typing import Any
 from cosmic_opt._registry import Registry
 from cosmic_opt.catalog.amounts import positive
 from cosmic_opt.catalog.board_power import POWER, board_power
-from cosmic_opt.catalog.store import read_document, shared_names, shared_path
+from cosmic_opt.catalog.device_names import boards_named, device_named
+from cosmic_opt.catalog.store import names_file, read_document, shared_names, shared_path
 from cosmic_opt.errors import SpecError, Where, nearest
 from cosmic_opt.psa.document import Entry
 from cosmic_opt.psa.domain import Value
@@ -103,8 +104,25 @@ def _is_shipped(kind: str, entry: Entry) -> bool:
     return isinstance(entry.value, str) and entry.text() in shared_names(kind)
 
 
+def _known_device(entry: Entry, beside: Path) -> Entry:
+    """Return the entry with the shipped device that a name means, as people and drivers spell it.
+
+    Raises:
+        SpecError: no such device, or a name of several boards at once.
+    """
+    if isinstance(entry.value, dict) or _is_shipped("devices", entry):
+        return entry
+    name = entry.text()
+    if names_file(name, beside.parent / name):
+        return entry
+    if boards_named(name)[1] is not None:
+        raise entry.fail(f"{name!r} counts boards", "name one board: 'npus' of the dimensions count them")
+    return replace(entry, value=device_named(name, where=entry.where))
+
+
 def read_device(entry: Entry, beside: Path) -> Device:
     """Return the device that `entry` names or holds."""
+    entry = _known_device(entry, beside)
     root, _ = open_part("devices", entry, beside)
     fields = root.fields(
         required=("name", "peak", "memory_bandwidth", "memory_capacity"),

@@ -63,11 +63,16 @@ def _resolve(
     if name in known:
         return folder / f"{name}.yaml"
     own = Path(name) if beside is None else beside.parent / name
-    if name.endswith((".yaml", ".yml")) or _is_file(own):
+    if names_file(name, own):
         if not _is_file(own):
             raise SpecError(f"there is no file {name!r}", where=where, hint=nearest(name, known))
         return own
     raise SpecError(f"unknown {kind} {name!r}", where=where, hint=nearest(name, known))
+
+
+def names_file(name: str, own: Path) -> bool:
+    """Tell whether a name is a path: it ends as one of a YAML file, or there is a file `own`."""
+    return name.endswith((".yaml", ".yml")) or _is_file(own)
 
 
 def _is_file(path: Path) -> bool:

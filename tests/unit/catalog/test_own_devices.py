@@ -16,10 +16,11 @@ LIKE = ", kernels: {like: h100-sxm, source: ours, peaks: {fp8: 1979 TFLOPS}}, fa
 
 
 def problem(folder: Path, device: str, *, in_place: bool) -> Problem:
-    """Return the shipped instance of 64 H100 on a device, given by its keys, in place or in a file."""
+    """Return the shipped instance of 64 H100 on a device, given by its keys (in place or in a file) or its name."""
     data = data_root() / "instances"
     system = (data / "_systems" / "dgx-h100-1024.yaml").read_text(encoding="utf-8")
-    own = f"{{{device}}}" if in_place else "device.yaml"
+    written = f"{{{device}}}" if ":" in device else f'"{device}"'
+    own = written if in_place else "device.yaml"
     (folder / "system.yaml").write_text(system.replace("device: h100-sxm", f"device: {own}"), encoding="utf-8")
     (folder / "device.yaml").write_text(f"{{schema: cosmic-opt/device@1, {device}}}", encoding="utf-8")
     instance = (data / f"{NAME}.yaml").read_text(encoding="utf-8").replace("dgx-h100-1024", "system.yaml")
@@ -67,6 +68,30 @@ def test_shipped_prices_are_of_shipped_devices_alone(tmp_path: Path) -> None:
     text = system.read_text(encoding="utf-8").replace("prices: libra", f"{priced}devices: {{h100-sxm: 20000 $}}}}")
     system.write_text(text, encoding="utf-8")
     assert Problem.load(str(tmp_path / "mine.yaml")).instance.data["device_price"] == 20_000
+
+
+@pytest.mark.parametrize("name", ["h100-sxm", "H100", "NVIDIA H100 80GB HBM3"])
+def test_a_system_finds_a_shipped_device_under_every_name_it_has(name: str, tmp_path: Path) -> None:
+    own, shipped = problem(tmp_path, name, in_place=True), Problem.load(NAME)
+    assert own.spec.system.device == shipped.spec.system.device
+    assert own.instance.data == shipped.instance.data
+    assert own.instance.calibrated == shipped.instance.calibrated
+
+
+@pytest.mark.parametrize(
+    ("name", "message", "hint"),
+    [
+        ("8x H100", "'8x H100' counts boards", "name one board"),
+        ("H101", "unknown device 'H101'", "H100"),
+        ("h100-smx", "unknown device 'h100-smx'", "h100-sxm"),
+        ("mine.yaml.yml", "there is no file 'mine.yaml.yml'", "known"),
+    ],
+)
+def test_a_name_of_no_device_is_refused_with_the_nearest(name: str, message: str, hint: str, tmp_path: Path) -> None:
+    with pytest.raises(SpecError, match=message) as caught:
+        problem(tmp_path, name, in_place=True)
+    assert hint in str(caught.value.hint)
+    assert "system.yaml:4: device" in str(caught.value)
 
 
 @pytest.mark.parametrize(
