@@ -107,14 +107,12 @@ class _Binding:
         self.objective = self.edits.objective or self.spec.objective
         objectives = self.spec.kind.objectives
         if " ".join(self.objective.split()) not in objectives:
-            where = Where("--objective") if self.edits.objective else self.spec.where
-            raise SpecError(
-                f"unknown objective {self.objective!r}", where=where, hint=f"known: {'; '.join(objectives)}"
-            )
+            known = f"known: {'; '.join(objectives)}"
+            raise SpecError(f"unknown objective {self.objective!r}", where=self.place_of_objective, hint=known)
         self.scope = self.edits.scope or self.spec.scope or ""
         if self.scope and self.scope not in self.spec.model.scopes:
-            hint = nearest(self.scope, self.spec.model.scopes)
-            raise SpecError(f"unknown scope {self.scope!r}", where=Where("--scope"), hint=hint)
+            scope = nearest(self.scope, self.spec.model.scopes)
+            raise SpecError(f"unknown scope {self.scope!r}", where=Where("--scope"), hint=scope)
         self.workload = self.read_data()
         own = serving_of if self.spec.kind is INFERENCE else calibrated_of
         self.calibrated = own(self.spec, self.workload, self.data, [name for name, _ in self.edits.set])
@@ -125,7 +123,7 @@ class _Binding:
         for name in self.objective.replace(" ", "").split("*"):
             if name not in quantities:
                 why, hint = why_absent(self.spec.system, quantities).get(name, ("it is not known", None))
-                raise SpecError(f"the objective needs {name}: {why}", where=self.spec.where, hint=hint)
+                raise SpecError(f"the objective needs {name}: {why}", where=self.place_of_objective, hint=hint)
         parameter_set = ParameterSet(bound.columns, constraints, self.data, quantities)
         numbers = {name: int(self.data[name]) for name in ("peak", "memory_bandwidth", "memory_capacity")}
         npu = Npu(self.spec.system.device.name, *numbers.values())
@@ -142,6 +140,10 @@ class _Binding:
             self.edits,
             self.calibrated,
         )
+
+    @property
+    def place_of_objective(self) -> Where:
+        return Where("--objective") if self.edits.objective else self.spec.root.below("objective")
 
     @property
     def place_of_npus(self) -> Where:
@@ -161,8 +163,7 @@ class _Binding:
         changes: dict[str, Value] = {}
         for name, text in self.edits.set:
             changes |= read_setting(name, text, self.spec)
-        shape = {**self.spec.workload, **{name: changes[name] for name in SHAPE if name in changes}}
-        workload = from_mapping(shape, self.spec.workload_where)
+        workload = self.read_shape({name: changes[name] for name in SHAPE if name in changes})
         self.data |= {name: getattr(workload, name) for name in WORKLOAD}
         self.data |= {"npus": system.npus, "dims": self.dimensions, "seq": workload.sequence}
         self.data |= {name: getattr(system.device, name) for name in ("peak", "memory_bandwidth", "memory_capacity")}
@@ -187,8 +188,18 @@ class _Binding:
             parameters = self.spec.model.parameters
             self.data |= {name: value for name, value in DEFAULTS.items() if name not in {*self.data, *parameters}}
         if self.spec.kind is not INFERENCE and "global_batch" not in self.data:
-            raise SpecError("the job gives no global_batch", where=self.spec.where, hint="job: {global_batch: 2048}")
+            where = self.spec.root.below("job")
+            raise SpecError("the job gives no global_batch", where=where, hint="job: {global_batch: 2048}")
         return workload
+
+    def read_shape(self, changes: Mapping[str, Value]) -> Transformer:
+        """Return the workload with the sizes that `--set` gives; an error stands where the key does."""
+        try:
+            return from_mapping({**self.spec.workload, **changes}, self.spec.workload_entry.where)
+        except SpecError as error:
+            key = error.where.key if error.where is not None else None
+            place = Where(f"--set {key}") if key in changes else self.spec.workload_entry.below(key) if key else None
+            raise SpecError(error.message, where=place or error.where, hint=error.hint) from None
 
     def read_dimensions(self) -> None:
         """Collect what the system gives per dimension, or once, and is no parameter of the model."""

@@ -105,7 +105,7 @@ def refuse_decided(spec: InstanceSpec, software: str, decided: Collection[str], 
 def _require_analytical(spec: InstanceSpec, workload: Transformer, data: Mapping[str, Value]) -> None:
     if "precision" in data:
         hint = "add 'stack: megatron-te-2025', or leave the precision out"
-        raise SpecError("a precision needs a software stack", where=spec.where, hint=hint)
+        raise SpecError("a precision needs a software stack", where=spec.root.below("precision"), hint=hint)
     parts = {
         "experts": workload.experts,
         "latent attention": workload.latent,

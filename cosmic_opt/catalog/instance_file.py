@@ -19,24 +19,29 @@ from cosmic_opt.psa.model_file import ModelSpec, Rule, read_model, read_rules
 class InstanceSpec:
     """An instance as written: parts loaded, numbers not yet bound.
 
-    `data` and `design` keep their entries, since their units are known only once the model is. `software` holds
-    `stack` or `engine`, and `precision`, where the file gives them.
+    `data` and `design` keep their entries, since their units are known only once the model is. `workload_entry` holds
+    what `workload` was read from. `software` holds `stack` or `engine`, and `precision`, where the file gives them.
     """
 
     name: str
     why: str
     model: ModelSpec
     workload: Mapping[str, object]
-    workload_where: Where
+    workload_entry: Entry
     system: System
     data: Mapping[str, Entry]
     design: Mapping[str, Entry]
     scope: str | None
     rules: Mapping[str, Rule]
     objective: str
-    where: Where
+    root: Entry
     software: Mapping[str, str] = field(default_factory=dict)
     kind: JobKind = TRAINING
+
+    @property
+    def where(self) -> Where:
+        """The file."""
+        return self.root.where
 
     @property
     def npus(self) -> int:
@@ -70,20 +75,20 @@ def read_instance(text: str, path: Path, fallback_name: str = "instance") -> Ins
         raise fields["scope"].fail(f"unknown scope {scope!r}", nearest(scope, model.scopes))
     kind = _kind(fields)
     objective = fields["objective"].text() if "objective" in fields else kind.objectives[0]
-    workload, workload_where = read_workload(fields["workload"], path)
+    workload, workload_entry = read_workload(fields["workload"], path)
     return InstanceSpec(
         name=fields["name"].text() if "name" in fields else fallback_name,
         why=fields["why"].text() if "why" in fields else "",
         model=model,
         workload=workload,
-        workload_where=workload_where,
+        workload_entry=workload_entry,
         system=read_system(fields["system"], path),
         data=_data(fields),
         design=fields["design"].mapping() if "design" in fields else {},
         scope=scope,
         rules=read_rules(fields["constraints"]) if "constraints" in fields else {},
         objective=objective,
-        where=root.where,
+        root=root,
         software=_software(fields, kind, path),
         kind=kind,
     )

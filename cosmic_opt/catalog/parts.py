@@ -12,7 +12,7 @@ from cosmic_opt.catalog.amounts import positive
 from cosmic_opt.catalog.board_power import POWER, board_power
 from cosmic_opt.catalog.device_names import boards_named, device_named
 from cosmic_opt.catalog.store import names_file, read_document, shared_names, shared_path
-from cosmic_opt.errors import SpecError, Where, nearest
+from cosmic_opt.errors import SpecError, nearest
 from cosmic_opt.psa.document import Entry
 from cosmic_opt.psa.domain import Value
 from cosmic_opt.system.collectives import ALGORITHMS
@@ -242,11 +242,11 @@ def _plain(entry: Entry) -> Value:
     return entry.text() if isinstance(entry.value, str) else entry.integer(low=1)
 
 
-def read_workload(entry: Entry, beside: Path) -> tuple[dict[str, object], Where]:
-    """Return the plain fields of a workload file, and where they stand."""
+def read_workload(entry: Entry, beside: Path) -> tuple[dict[str, object], Entry]:
+    """Return the plain fields of a workload, and the entry that holds them."""
     root, _ = open_part("workloads", entry, beside)
     fields = {key: value for key, value in root.mapping().items() if key != "schema"}
     kind = fields.get("kind")
     if kind is not None and kind.text() != "transformer":
         raise kind.fail(f"unknown kind of workload {kind.value!r}", "known: transformer")
-    return {key: value.value for key, value in fields.items()}, root.where
+    return {key: value.value for key, value in fields.items()}, root

@@ -43,6 +43,14 @@ class Entry:
         where = Where(self.where.file, self.lines.get(path, self.where.line), shown)
         return Entry(self.value[key], where, self.lines, path)
 
+    def below(self, key: str) -> Where:
+        """Return where a dotted key below this entry stands; a missing one stands at the nearest that is there."""
+        path, line = self.path, self.where.line
+        for part in key.split("."):
+            path = (*path, part)
+            line = self.lines.get(path, line)
+        return Where(self.where.file, line, ".".join(map(str, path)))
+
     def fail(self, message: str, hint: str | None = None) -> SpecError:
         """Return an error at this entry."""
         return SpecError(message, where=self.where, hint=hint)
