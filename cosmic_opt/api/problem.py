@@ -51,9 +51,19 @@ class Problem(Feasibility):
     # --- simulate and solve -----------------------------------------------------------------------------------
 
     def baseline(self) -> DesignBatch:
-        """Return the instance's own design: fixed parameters as fixed, free ones at the system's own value."""
+        """Return the instance's own design: fixed parameters as fixed, free ones at the instance's own value.
+
+        Raises:
+            SpecError: the instance has none, because nothing gives a free parameter its value.
+        """
         columns = self.parameter_set.columns
         own = self.instance.baseline
+        if undecided := self.instance.undecided:
+            raise SpecError(
+                f"the instance has no design of its own: nothing gives {', '.join(undecided)} a value",
+                where=self.spec.root.below("design"),
+                hint="give them under 'design:' in its file, or fix them: problem.fix(tp=8)",
+            )
         values = {c.name: own[c.name] if own.get(c.name) in c.values else c.values[0] for c in columns}
         return self.parameter_set.design(values)
 

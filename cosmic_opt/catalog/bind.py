@@ -77,6 +77,12 @@ class BoundInstance:
         return self.parameter_set.data
 
     @property
+    def undecided(self) -> tuple[str, ...]:
+        """The columns with several values, none of which the instance gives: with any, it has no design of its own."""
+        columns = self.parameter_set.columns
+        return tuple(c.name for c in columns if len(c.values) > 1 and self.baseline.get(c.name) not in c.values)
+
+    @property
     def job(self) -> dict[str, Value]:
         """The numbers of the training job, by the simulator's names."""
         job = {name: self.data[name] for name in JOB if name in self.data}

@@ -50,7 +50,7 @@ class Device:
     peak: int
     memory_bandwidth: int
     memory_capacity: int
-    own: Entry | None = None
+    own: Entry | None = field(default=None, compare=False)
     power: int | None = None
     board: str = ""
 

@@ -60,16 +60,14 @@ def add(app: typer.Typer) -> None:
 
 @dataclass(frozen=True)
 class Findings:
-    """What was found: each rule judged, the instance's own design, the rules it breaks, and warnings.
+    """What was found: each rule judged, the instance's own design if it has one, the rules it breaks, and warnings.
 
-    `guessed` columns are free and the instance has no value for them: its design takes their first. `knobs` says which
-    free ones cannot change the objective.
+    `knobs` says which free parameters cannot change the objective.
     """
 
     rules: tuple[RuleFinding, ...]
-    baseline: DesignBatch
+    baseline: DesignBatch | None
     broken: tuple[Constraint, ...]
-    guessed: tuple[str, ...]
     knobs: DeadKnobs
     warnings: tuple[str, ...]
 
@@ -95,22 +93,18 @@ def _examine(problem: Problem) -> Findings:
 
         step_limit(problem.parameter_set)
     rules = tuple(judge_rules(problem.parameter_set))
-    baseline = problem.baseline()
-    broken = tuple(problem.violations(baseline))
-    guessed = tuple(c.name for c in problem.parameter_set.columns if instance.baseline.get(c.name) not in c.values)
-    warnings = tuple(_warnings(problem, rules, guessed))
-    return Findings(rules, baseline, broken, guessed, problem.dead_knobs(), warnings)
+    baseline = None if instance.undecided else problem.baseline()
+    broken = () if baseline is None else tuple(problem.violations(baseline))
+    return Findings(rules, baseline, broken, problem.dead_knobs(), tuple(_warnings(problem, rules)))
 
 
-def _warnings(problem: Problem, rules: tuple[RuleFinding, ...], guessed: tuple[str, ...]) -> list[str]:
+def _warnings(problem: Problem, rules: tuple[RuleFinding, ...]) -> list[str]:
     found = []
     if not problem.feasible.size:
         found.append("no design is feasible: 'cosmic-opt count' names the rules that exclude each other")
     if problem.parameter_set.grid_size == 1:
         found.append("nothing is free, so there is one design: choose a --scope, or --free a parameter")
     found += [f"the rule {f.rule.name!r} is never true here: {f.rule.text}" for f in rules if f.keeps == 0]
-    if guessed:
-        found.append(f"the instance has no value of its own for {', '.join(guessed)}")
     idle = problem.cannot_run()
     if idle is not None:
         from cosmic_opt.reporting.runnable import some_cannot_run  # numba takes a second to load
@@ -143,7 +137,9 @@ def _keys(request: Request, findings: Findings) -> Mapping[str, object]:
         "grid_size": problem.parameter_set.grid_size,
         **columns_keys(problem.parameter_set, _added(problem)),
         "rules": [finding_keys(finding) for finding in findings.rules],
-        "baseline": {
+        "baseline": None
+        if findings.baseline is None
+        else {
             "design": next(designs_keys(findings.baseline)),
             "feasible": not findings.broken,
             "violations": [rule_keys(rule) for rule in findings.broken],
@@ -159,9 +155,11 @@ def _text(request: Request, findings: Findings) -> str:
     npus = parameter_set.data["npus"]
     about = f"model {problem.spec.model.name}, workload {problem.spec.workload['name']}, {npus:,} NPUs"
     size = f"{designs_text(problem.feasible.size)} of {count_text(parameter_set.grid_size)} in the grid"
-    own = "the instance's own design obeys every rule"
-    if findings.broken:
-        own = f"the instance's own design breaks\n{rules_text(findings.broken)}"
+    undecided = ", ".join(problem.instance.undecided)
+    own = f"the instance has no design of its own to judge: nothing gives {undecided} a value"
+    if findings.baseline is not None:
+        broken = f"breaks\n{rules_text(findings.broken)}" if findings.broken else "obeys every rule"
+        own = f"the instance's own design {broken}"
     parts = [
         f"{request.title}: {problem.spec.why}\n{about}\nobjective: {problem.instance.objective}\n{size}",
         columns_text(parameter_set, _added(problem)),

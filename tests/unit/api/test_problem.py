@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import pytest
 
 from cosmic_opt.api import Problem
 from cosmic_opt.errors import SpecError
+from tests.unit.search.six import written
 
 NAMES = ("llama3-8b/h200-32-fsdp", "llama3-8b/h200-8-serving", "cosmic/gpt3-13b-system1")
 
@@ -36,3 +39,14 @@ def test_the_designs_of_a_batch_are_simulated_one_by_one(name: str) -> None:
     for design in designs:
         assert problem.violations(design) == []
         assert problem.simulate(design).terms_s
+
+
+def test_an_instance_without_a_design_has_no_baseline(tmp_path: Path) -> None:
+    path = Path(written(tmp_path))
+    text = path.read_text(encoding="utf-8")
+    path.write_text(text.replace("design: {dp: 48, tp: 1, pp: 1}", "design: {dp: 48}"), encoding="utf-8")
+    problem = Problem.load(str(path))
+    with pytest.raises(SpecError, match=r"six.yaml:13: design: .*nothing gives tp, pp a value") as caught:
+        problem.baseline()
+    assert "problem.fix(tp=8)" in str(caught.value.hint)
+    assert next(problem.fix(tp=1, pp=1).baseline().points())["dp"] == 48

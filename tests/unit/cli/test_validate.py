@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from cosmic_opt.catalog.store import instance_names, model_names
+from cosmic_opt.catalog.store import data_root, instance_names, model_names
 from tests.unit.cli.running import run
 
 TABLE1 = "cosmic/table1-1024"
@@ -57,6 +57,20 @@ def test_a_baseline_that_breaks_a_rule_is_shown() -> None:
     assert "the instance's own design breaks" in done.out
     keys = run("validate", LLAMA, "--require", "tp <= 4", "--json").keys
     assert [rule["constraint"] for rule in keys["baseline"]["violations"]] == ["required"]
+
+
+def test_an_instance_without_a_design_has_none_to_judge(tmp_path: Path) -> None:
+    shipped = (data_root() / "instances" / "llama3-70b" / "h100-64.yaml").read_text(encoding="utf-8")
+    kept = "".join(line for line in shipped.splitlines(keepends=True) if not line.startswith("design:"))
+    file = tmp_path / "mine.yaml"
+    file.write_text(kept, encoding="utf-8")
+    done, keys = run("validate", str(file)), run("validate", str(file), "--json").keys
+    said = "the instance has no design of its own to judge: nothing gives dp, tp, pp, "
+    assert (done.code, keys["baseline"]) == (0, None)
+    assert said in done.out
+    assert "own design breaks" not in done.out
+    file.write_text(f"{kept}design: {{dp: 2, tp: 4, pp: 8}}\n", encoding="utf-8")
+    assert "nothing gives cp, interleave," in run("validate", str(file)).out
 
 
 def test_a_rule_on_the_step_is_checked_for_its_form_only() -> None:
