@@ -57,7 +57,7 @@ from cosmic_opt.solvers.base import (
 )
 from cosmic_opt.solvers.registry import choose_solver, load_solver
 from cosmic_opt.solvers.ties import Tied, least_code
-from cosmic_opt.units import Unit
+from cosmic_opt.units import MICROJOULES, TICKS_PER_SECOND, Unit
 
 _WHY = "the objective of optimise"
 
@@ -93,6 +93,12 @@ class Optimum:
     """Why given designs were not begun with."""
     cannot_run: CannotRun | None = None
     """Why the design has no step, though no rule forbids it; where there is none, why no design of the problem has."""
+
+    @property
+    def shown(self) -> float | None:
+        """The value as the command prints it: seconds of a time, J of an energy, else in base units of `unit`."""
+        scale = {Unit.TIME: TICKS_PER_SECOND, Unit.ENERGY: MICROJOULES}.get(self.unit, 1)
+        return None if self.value is None else float(Fraction(self.value) / scale)
 
     @property
     def gap(self) -> float | None:

@@ -84,7 +84,7 @@ def answer_keys(
     `idle` are the feasible designs that cannot run.
     """
     objective = outcome.objective
-    value, bound = (None if number is None else objective.show(number) for number in (outcome.value, outcome.bound))
+    bound = None if outcome.bound is None else objective.show(outcome.bound)
     grid = instance.parameter_set.grid_size
     scored = {"metrics": None, "breakdown": None} if score is None else score.keys
     keys: dict[str, object] = {
@@ -94,7 +94,7 @@ def answer_keys(
         "status": outcome.status.value,
         "stop": stop,
         "design": next(designs_keys(outcome.design), {}),
-        "objective": {"name": objective.name, "value": value, "unit": objective.unit},
+        "objective": {"name": objective.name, "value": outcome.shown, "unit": objective.unit},
         "bound": bound,
         "gap": outcome.gap,
         "least_code": outcome.least_code,

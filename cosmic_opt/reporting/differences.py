@@ -48,10 +48,9 @@ def metric_units(parameter_set: ParameterSet) -> Mapping[str, Unit | None]:
 def answer_summary(answer: Answer) -> dict[str, object]:
     """Return status, objective, design, metrics and counts of one answer."""
     outcome = answer.outcome
-    value = None if outcome.value is None else outcome.objective.show(outcome.value)
     return {
         "status": outcome.status.value,
-        "objective": {"name": outcome.objective.name, "value": value, "unit": outcome.objective.unit},
+        "objective": {"name": outcome.objective.name, "value": outcome.shown, "unit": outcome.objective.unit},
         "gap": outcome.gap,
         "feasible_designs": outcome.designs,
         "before_simulated_rules": outcome.before_simulated_rules,
@@ -101,7 +100,7 @@ def difference_text(title: str, difference: Difference) -> str:
             before.objective.name,
             value_text(before.value, before.objective),
             value_text(after.value, after.objective),
-            _ratio(*(None if each.value is None else each.objective.show(each.value) for each in (before, after))),
+            _ratio(before.shown, after.shown),
         ),
     ]
     for name, unit in metric_units(difference.baseline.instance.parameter_set).items():
@@ -261,9 +260,8 @@ def sweep_rows(points: Sequence[Point]) -> list[list[object]]:
     rows: list[list[object]] = [["value", "status", f"{objective.name} ({objective.unit})", *designs, *units, *columns]]
     for point in points:
         outcome, report = point.answer.outcome, point.answer.report
-        value = None if outcome.value is None else outcome.objective.show(outcome.value)
         metrics = [None if report is None else report.metrics[name] for name in units]
         knobs = [point.answer.design.get(name) for name in columns]
         counted = (outcome.designs, int(outcome.before_simulated_rules))
-        rows.append([point.value, outcome.status.value, value, *counted, *metrics, *knobs])
+        rows.append([point.value, outcome.status.value, outcome.shown, *counted, *metrics, *knobs])
     return rows

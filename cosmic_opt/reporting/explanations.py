@@ -52,10 +52,7 @@ def explanation_keys(explanation: Explanation, why_not: WhyNot | None) -> dict[s
         outcome = explanation.best.outcome
         keys["best_step"] = {"status": outcome.status.value, "ticks": outcome.value, "bound_ticks": outcome.bound}
     if explanation.achievable:
-        keys["achievable"] = {
-            name: None if outcome.value is None else outcome.objective.show(outcome.value)
-            for name, outcome in explanation.achievable.items()
-        }
+        keys["achievable"] = {name: outcome.shown for name, outcome in explanation.achievable.items()}
     if why_not is not None:
         keys["violations"] = [_violation_keys(violation) for violation in why_not.violations]
         keys["design_cannot_run"] = cannot_run_keys(why_not.cannot_run)

@@ -43,7 +43,9 @@ class LogLine:
 class Outcome:
     """The answer of a search.
 
-    `value` and `bound` are exact integers (see `Objective`); `design` is empty when none was found. `evaluations`
+    `value` and `bound` are exact integers, ticks times base units of the amount (see `Objective`): less is better, also
+    of a rate, of which they are the time of its samples. `shown` is the value as people read it. `design` is empty when
+    none was found. `evaluations`
     counts designs that agents asked to score, `wasted` those of them that break a rule (of a native agent only) and
     `nodes` boxes of options that were bounded.
     `feasible_designs` is before rules on simulated quantities; `designs` takes in what is known of those.
@@ -77,6 +79,11 @@ class Outcome:
     """How many designs have the optimal value, the reported one among them; None where not each was scored."""
     cannot_run: CannotRun | None = None
     """Why no design can run, where rules leave designs and none of these has a step; the status is then INFEASIBLE."""
+
+    @property
+    def shown(self) -> float | None:
+        """The value in `objective.unit`, as commands print it: seconds, sequences or tokens a second, J, s $."""
+        return None if self.value is None else self.objective.show(self.value)
 
     @property
     def designs(self) -> int:
