@@ -11,7 +11,9 @@ import numpy as np
 
 from cosmic_opt.catalog.bind import BoundInstance, bind
 from cosmic_opt.catalog.digest import problem_digest, program_digest
-from cosmic_opt.catalog.instance_file import load_instance
+from cosmic_opt.catalog.instance_file import InstanceSpec, load_instance
+from cosmic_opt.catalog.store import instance_names, instance_path
+from cosmic_opt.errors import SpecError, Where
 from cosmic_opt.feasibility.feasible_set import FeasibleSet, feasible_set
 from cosmic_opt.ir.lower import lower
 from cosmic_opt.ir.model import LoweredModel
@@ -42,6 +44,9 @@ SIMULATED_SAMPLES = 64
 """Random designs scored by events, at most: each takes milliseconds."""
 
 
+FROM_HERE = "a certificate names the file as solve was given it: verify in the folder that solve ran in"
+
+
 @dataclass(frozen=True)
 class Check:
     """One thing that was derived again: what, whether it agrees, and what was found."""
@@ -61,7 +66,8 @@ def verify(certificate: Certificate, *, samples: int = SAMPLES, seed: int = 0) -
     design below the incumbent by closed forms is scored by events again.
 
     Raises:
-        SpecError: the instance cannot be loaded or bound.
+        SpecError: the instance cannot be loaded or bound. A path of one is relative to the folder one is in, as it was
+            for `solve`.
     """
     return list(_Verification(certificate, samples, np.random.default_rng(seed)).run())
 
@@ -78,12 +84,32 @@ class _Verification:
     scorer: Scorer = field(init=False)
     limit: int = field(init=False)
 
+    @property
+    def own_file(self) -> bool:
+        """Whether the certificate names a file, not a shipped instance."""
+        return self.certificate.instance not in instance_names()
+
+    def spec(self) -> InstanceSpec:
+        """Return the instance that the certificate names."""
+        try:
+            _ = instance_path(self.certificate.instance)
+        except SpecError as error:
+            raise SpecError(error.message, where=Where(key="instance of the certificate"), hint=FROM_HERE) from None
+        return load_instance(self.certificate.instance)
+
+    def problem_found(self, digest: str) -> str:
+        """Return which problem was loaded and, where it is another than the recorded one, how that may be."""
+        found = f"digest {digest[:16]} of {self.instance.name}"
+        if digest == self.certificate.problem or not self.own_file:
+            return found
+        return f"{found}, in {self.certificate.instance!r} seen from here; {FROM_HERE}"
+
     def run(self) -> Iterator[Check]:
         certificate = self.certificate
-        spec = load_instance(certificate.instance)
+        spec = self.spec()
         self.instance = bind(spec, certificate.edits)
         digest = problem_digest(spec, self.instance)
-        yield Check("problem", digest == certificate.problem, f"digest {digest[:16]} of {self.instance.name}")
+        yield Check("problem", digest == certificate.problem, self.problem_found(digest))
         same_program = (program_digest(), version("cosmic-opt")) == (certificate.program, certificate.version)
         yield Check(
             "program", same_program, f"written by version {certificate.version}, digest {certificate.program[:16]}"

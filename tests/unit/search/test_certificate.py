@@ -18,6 +18,7 @@ from cosmic_opt.search.outcome import Stop
 from cosmic_opt.search.proof import Proof
 from cosmic_opt.search.verify import verify
 from cosmic_opt.solvers.base import SolveStatus
+from tests.unit.search.six import written
 from tests.unit.search.spaces import SPACES
 
 PROBLEM = (
@@ -297,6 +298,27 @@ def test_an_incumbent_better_than_the_answer_is_no_evidence(certificate: Certifi
     assert certificate.proof is not None
     better = replace(certificate, proof=replace(certificate.proof, against=(certificate.value - 1, 1)))
     assert failed(better) == {"evidence"}
+
+
+def test_a_file_that_is_another_or_none_from_elsewhere_is_said_so(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    here, elsewhere = tmp_path / "here", tmp_path / "elsewhere"
+    for folder in (here, elsewhere):
+        folder.mkdir()
+    written(here)
+    monkeypatch.chdir(here)
+    certificate = certified(Problem.load("six.yaml"))
+    assert failed(certificate) == set()
+    monkeypatch.chdir(elsewhere)
+    with pytest.raises(SpecError, match=r"there is no file 'six.yaml'") as caught:
+        verify(certificate)
+    assert "in the folder that solve ran in" in str(caught.value.hint)
+    path = Path(written(elsewhere))
+    path.write_text(path.read_text(encoding="utf-8").replace("1024", "2048"), encoding="utf-8")
+    (problem, _) = verify(certificate)
+    assert not problem.passed
+    assert "in 'six.yaml' seen from here; a certificate names the file as solve was given it" in problem.found
 
 
 def test_an_agent_alone_has_no_certificate() -> None:
