@@ -8,10 +8,13 @@ from pathlib import Path
 
 import pytest
 
+from cosmic_opt.analysis.validation.row_keys import TRAINING_KEYS
+from cosmic_opt.analysis.validation.training import predict_training
 from cosmic_opt.catalog import engines, hardware, instance_file, stacks
 from cosmic_opt.catalog.data import JOB, MIX, SHAPE, SYSTEM
 from cosmic_opt.catalog.parts import SYSTEM_READERS
 from cosmic_opt.catalog.store import data_root, read_document
+from cosmic_opt.errors import SpecError
 from cosmic_opt.psa.document import Entry
 from cosmic_opt.workloads.mixture import Experts, LatentAttention
 from cosmic_opt.workloads.transformer import BIASES, Transformer
@@ -119,3 +122,29 @@ def test_the_page_has_each_datum() -> None:
 def test_the_page_has_each_part_with_a_price_and_each_format_of_a_system() -> None:
     assert all(f"`{part}`" in section("Prices") for part in ("link", "switch", "nic"))
     assert all(f"`{name}`" in section("System") for name in SYSTEM_READERS.names())
+
+
+STEP = {
+    **{"gpu": "H100", "gpus": 16, "metric": "step_time_s", "value": 10.0, "seq": 2048, "gbs": 512},
+    **{"tp": 1, "pp": 1, "dp": 16, "precision": "bf16"},
+    "dims": {"layers": 32, "hidden": 4096, "heads": 32, "vocab": 50368, "ffn": 16384},
+    "network": {"gpus_per_node": 8, "scale_out_bytes_per_s": 50e9},
+}
+"""A measured step of the required columns alone."""
+
+
+def test_the_page_has_each_column_of_a_measured_step_and_which_are_required() -> None:
+    table = rows("cli.md", "| column | unless given")
+    told = {name: default for names, default, _ in table for name in re.findall(r"`([\w.]+)`", names)}
+    inner = {f"{part}.{key}" for part, keys in TRAINING_KEYS.parts.items() for key in keys}
+    assert told.keys() == {*TRAINING_KEYS.read, *inner} - {*TRAINING_KEYS.parts, "time_ns", "cycles_ns"}
+    assert predict_training(STEP).predicted
+    required = {name for name, default in told.items() if "required" in default}
+    flat = {f"{part}.{key}" for part in ("dims", "network") for key in STEP[part]}  # type: ignore[attr-defined]
+    assert required == {*STEP.keys() - {"dims", "network"}, *flat}
+    for name in required - {"value"}:
+        part, _, key = name.rpartition(".")
+        owner = STEP[part] if part else STEP
+        left = {each: entry for each, entry in owner.items() if each != key}  # type: ignore[attr-defined]
+        with pytest.raises(SpecError):
+            predict_training({**STEP, part: left} if part else left)
