@@ -138,7 +138,8 @@ def device_of(spec: InstanceSpec) -> Device:
         raise SpecError(f"{own.name!r} has no calibrated constants", where=spec.where, hint=hint) from None
     if device.fabric is None:
         hint = "use a device with a 'fabric' section" + ("" if spec.kind is INFERENCE else ", or leave 'stack' out")
-        raise SpecError(f"{own.name!r} has no calibrated fabric", where=spec.where, hint=hint)
+        place = spec.where if own.own is None else own.own.where
+        raise SpecError(f"{own.name!r} has no calibrated fabric", where=place, hint=hint)
     return device
 
 
