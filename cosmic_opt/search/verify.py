@@ -12,7 +12,7 @@ import numpy as np
 from cosmic_opt.catalog.bind import BoundInstance, bind
 from cosmic_opt.catalog.digest import problem_digest, program_digest
 from cosmic_opt.catalog.instance_file import InstanceSpec, load_instance
-from cosmic_opt.catalog.store import instance_names, instance_path
+from cosmic_opt.catalog.store import instance_names
 from cosmic_opt.errors import SpecError, Where
 from cosmic_opt.feasibility.feasible_set import FeasibleSet, feasible_set
 from cosmic_opt.ir.lower import lower
@@ -89,13 +89,17 @@ class _Verification:
         """Whether the certificate names a file, not a shipped instance."""
         return self.certificate.instance not in instance_names()
 
-    def spec(self) -> InstanceSpec:
-        """Return the instance that the certificate names."""
+    def load(self) -> tuple[InstanceSpec, BoundInstance]:
+        """Return the instance that the certificate names, and with its changes; an error of a file says whose it is."""
         try:
-            _ = instance_path(self.certificate.instance)
+            spec = load_instance(self.certificate.instance)
+            return spec, bind(spec, self.certificate.edits)
         except SpecError as error:
-            raise SpecError(error.message, where=Where(key="instance of the certificate"), hint=FROM_HERE) from None
-        return load_instance(self.certificate.instance)
+            if not self.own_file:
+                raise
+            place = error.where or Where(key="instance of the certificate")
+            hint = "; ".join(filter(None, (error.hint, FROM_HERE)))
+            raise SpecError(error.message, where=place, hint=hint) from None
 
     def problem_found(self, digest: str) -> str:
         """Return which problem was loaded and, where it is another than the recorded one, how that may be."""
@@ -106,8 +110,7 @@ class _Verification:
 
     def run(self) -> Iterator[Check]:
         certificate = self.certificate
-        spec = self.spec()
-        self.instance = bind(spec, certificate.edits)
+        spec, self.instance = self.load()
         digest = problem_digest(spec, self.instance)
         yield Check("problem", digest == certificate.problem, self.problem_found(digest))
         same_program = (program_digest(), version("cosmic-opt")) == (certificate.program, certificate.version)

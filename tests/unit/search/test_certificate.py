@@ -315,7 +315,12 @@ def test_a_file_that_is_another_or_none_from_elsewhere_is_said_so(
         verify(certificate)
     assert "in the folder that solve ran in" in str(caught.value.hint)
     path = Path(written(elsewhere))
-    path.write_text(path.read_text(encoding="utf-8").replace("1024", "2048"), encoding="utf-8")
+    text = path.read_text(encoding="utf-8")
+    path.write_text("schema: cosmic-opt/engine@1\n", encoding="utf-8")
+    with pytest.raises(SpecError, match="this is a 'cosmic-opt/engine@1' file") as caught:
+        verify(certificate)
+    assert "in the folder that solve ran in" in str(caught.value.hint)
+    path.write_text(text.replace("1024", "2048"), encoding="utf-8")
     (problem, _) = verify(certificate)
     assert not problem.passed
     assert "in 'six.yaml' seen from here; a certificate names the file as solve was given it" in problem.found
