@@ -33,7 +33,7 @@ from cosmic_opt.cli import (
     what_if,
 )
 from cosmic_opt.cli.exits import BAD_INPUT, BUG, DONE, INFEASIBLE, INTERRUPTED, LIMIT
-from cosmic_opt.cli.options import ReaderGoneError
+from cosmic_opt.cli.options import ReaderGoneError, StoppedError
 from cosmic_opt.errors import CosmicError, InfeasibleError, LimitError, SpecError
 
 EXITS: tuple[tuple[type[CosmicError], int], ...] = (
@@ -102,7 +102,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     except typer.TyperException as error:
         _say(_usage(error))
         code = BAD_INPUT
-    except (KeyboardInterrupt, typer.Abort):
+    except (KeyboardInterrupt, StoppedError, typer.Abort):
         _say("interrupted")
         code = INTERRUPTED
     except (BrokenPipeError, ReaderGoneError):

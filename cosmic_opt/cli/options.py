@@ -132,15 +132,21 @@ class ReaderGoneError(Exception):
     """Whoever read stdout has closed it."""
 
 
+class StoppedError(Exception):
+    """Ctrl-C ended a command that had no answer yet."""
+
+
 class Command(typer.core.TyperCommand):
     """A command that refuses an option given twice, instead of keeping the last one."""
 
     def invoke(self, ctx: typer.Context) -> int:  # type: ignore[override]
-        """Run, and report a closed pipe as something else than an error of a file."""
+        """Run; a closed pipe is no error of a file, and Ctrl-C is what an exit code cannot say."""
         try:
             return int(super().invoke(ctx))
         except BrokenPipeError:
             raise ReaderGoneError from None
+        except KeyboardInterrupt:
+            raise StoppedError from None
 
     def parse_args(self, ctx: typer.Context, args: list[str]) -> list[str]:  # type: ignore[override]
         """Parse, after a look at what is repeated."""

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from typing import Annotated
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
@@ -11,11 +12,14 @@ from cosmic_opt.cli.exits import DONE, INFEASIBLE, INTERRUPTED, LIMIT
 from cosmic_opt.cli.interrupt import StoppableBudget, stop_on_interrupt
 from cosmic_opt.cli.options import Request, problem_command
 from cosmic_opt.cli.time_limit import TimeLimit, seconds_of
-from cosmic_opt.errors import SpecError, Where, nearest
+from cosmic_opt.errors import LimitError, SpecError, Where, nearest
 from cosmic_opt.feasibility.conflict import first_conflict
 from cosmic_opt.psa.parameter_set import ParameterSet
 from cosmic_opt.psa.quantity import structural_names
 from cosmic_opt.reporting.counts import why_empty
+
+if TYPE_CHECKING:  # numba takes a second to load
+    from cosmic_opt.search.pareto import ParetoFront
 
 FIRST = "step_time"
 DEFAULTS = {TRAINING.name: "step_time,network_cost", INFERENCE.name: "throughput_per_npu,output_token_time"}
@@ -45,7 +49,7 @@ def pareto(
         DEFAULTS[kind.name] if objectives is None else objectives, kind, request.problem.parameter_set
     )
     with stop_on_interrupt(budget.stopped):
-        front = request.problem.pareto(*others, budget=budget)
+        front = _front(request, others, budget)
     interrupted = budget.stopped.is_set() and front.stop is not Stop.PROVED
     scored = request.problem.scored(*others)
     infeasible = front_status(front) == "infeasible"
@@ -62,6 +66,16 @@ def pareto(
     if interrupted:
         return INTERRUPTED
     return {"infeasible": INFEASIBLE, "unknown": LIMIT}.get(front_status(front), DONE)
+
+
+def _front(request: Request, others: Sequence[str], budget: StoppableBudget) -> ParetoFront:
+    """Return the front; an interrupt before the search began, which a limit then kept from beginning, is one."""
+    try:
+        return request.problem.pareto(*others, budget=budget)
+    except LimitError:
+        if budget.stopped.is_set():
+            raise KeyboardInterrupt from None
+        raise
 
 
 def other_objectives(text: str, kind: JobKind, parameter_set: ParameterSet) -> list[str]:

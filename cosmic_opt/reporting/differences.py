@@ -223,7 +223,7 @@ def sweep_text(
     known = _warnings(*((f"{over.name} {point.value}", point.answer) for point in points))
     warned = f"\n\n{known}" if known else ""
     if interrupted:
-        note = "interrupted: neither further values nor changes between these were looked for"
+        note = "interrupted: more values may follow, and where the design changes was not looked for to the end"
         return f"{title}\n\n{body}\n\n  {note}{warned}"
     if not breaks:
         none = not any(point.answer.design for point in points)

@@ -121,9 +121,10 @@ def _regret(summary: ValidationSummary) -> list[str]:
 
 def _regret_lines(where: str, regret: Regret) -> list[str]:
     percents = (100 * each for each in (regret.median, regret.p90, regret.worst))
+    jobs = f"{exact(regret.groups)} job{'s'[: regret.groups != 1]} of three measured splits or more"
     return [
-        f"choosing by prediction, {where} {exact(regret.groups)} jobs of three measured splits or more: the best in "
-        f"{exact(regret.none)}, at most 5 % behind in {exact(regret.within_5)};",
+        f"choosing by prediction, {where} {jobs}: the best in {exact(regret.none)}, "
+        f"at most 5 % behind in {exact(regret.within_5)};",
         "median {:.1f} %, 90th percentile {:.1f} %, worst {:.1f} %".format(*percents),
     ]
 

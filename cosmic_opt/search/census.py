@@ -197,7 +197,7 @@ class _Count:
 
     def _stop(self) -> Stop:
         if self.nodes >= self.max_nodes:
-            return Stop.NODES
+            return Stop.NODES if self.budget.evaluations is None else Stop.EVALUATIONS
         return Stop.TIME if self.budget.out_of_time() else Stop.PROVED
 
     def _add(self, rows: IntArray, counted: IntArray, uses: IntArray) -> None:

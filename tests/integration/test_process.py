@@ -92,7 +92,7 @@ def test_a_closed_pipe_is_quiet() -> None:
     assert (process.wait(timeout=60), errors) == (0, "")
 
 
-def test_an_interrupt_is_quiet() -> None:
+def test_an_interrupt_is_a_word_and_no_traceback() -> None:
     environment = {**os.environ, "PYTHONPATH": str(ROOT)}
     process = subprocess.Popen(
         command("enumerate", TABLE1), stdout=subprocess.PIPE, stderr=subprocess.PIPE, env=environment, text=True
@@ -102,7 +102,7 @@ def test_an_interrupt_is_quiet() -> None:
     process.stdout.readline()
     process.send_signal(signal.SIGINT)
     _, errors = process.communicate(timeout=60)
-    assert (process.returncode, errors) == (130, "")
+    assert (process.returncode, errors) == (130, "interrupted\n")
 
 
 def test_an_ascii_terminal_is_enough() -> None:

@@ -81,7 +81,7 @@ def test_an_interrupted_sweep_keeps_the_values_that_were_solved(
     assert (done.code, done.keys["interrupted"], done.keys["breakpoints"]) == (130, True, [])
     assert [point["value"] for point in done.keys["points"]] == ["60 GB", "70 GB"]
     assert json.loads((tmp_path / "sweep.json").read_text(encoding="utf-8")) == done.keys
-    assert "interrupted: neither further values" in run(*sweep).out
+    assert "interrupted: more values may follow" in run(*sweep).out
 
 
 def test_a_sweep_interrupted_before_its_first_value_has_no_answer(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -92,4 +92,4 @@ def test_a_sweep_interrupted_before_its_first_value_has_no_answer(monkeypatch: p
     solved = Sweep.points
     monkeypatch.setattr(Sweep, "points", none)
     done = run("sweep", TRAINED, "--over", "memory_capacity=60GB:80GB:3", "--json")
-    assert (done.code, done.out) == (130, "")
+    assert (done.code, done.out, done.err) == (130, "", "interrupted\n")

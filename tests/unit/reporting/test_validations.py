@@ -27,7 +27,7 @@ def printed(folds: tuple[int, ...]) -> list[str]:
 def test_choosing_by_prediction_is_printed_for_all_rows_and_for_those_only_reported() -> None:
     everything, _, reported, last = printed((0, 2))
     assert everything.startswith("choosing by prediction, in 2 jobs")
-    assert reported.startswith("choosing by prediction, among rows only reported, in 1 jobs")
+    assert reported.startswith("choosing by prediction, among rows only reported, in 1 job of")
     assert last == "median 50.0 %, 90th percentile 50.0 %, worst 50.0 %"
 
 
