@@ -2,30 +2,45 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
+
+import numpy as np
 
 from cosmic_opt.errors import LimitError
 from cosmic_opt.feasibility.feasible_set import feasible_set
 from cosmic_opt.ir.lower import lower
 from cosmic_opt.psa.domain import Value
+from cosmic_opt.psa.evaluate import holds
 from cosmic_opt.psa.model_file import ModelSpec
 from cosmic_opt.psa.parameter_set import Column, Constraint, ParameterSet
+from cosmic_opt.psa.term import Apply, QuantityPart, Term
 from cosmic_opt.reporting.designs import value_text
 from cosmic_opt.reporting.numbers import clip, compress, exact, share_text, table
 from cosmic_opt.reporting.rules import rule_keys
 
 SIMULATED = "checked by simulation"
-UNKNOWN = "too large to judge alone"
+MOST_ALONE = 1 << 20
+"""Combinations over which a quantity is evaluated to judge a rule alone: a second or two."""
+DRAWN = 1 << 14
+"""Designs of the grid that are drawn where there are more."""
 
 
 @dataclass(frozen=True)
 class RuleFinding:
-    """A rule and how many designs of the grid it alone leaves; None when that was not counted."""
+    """A rule and how many designs of the grid it alone leaves.
+
+    Attributes:
+        rule: The rule; `grid` designs are looked at.
+        keeps: How many it leaves; None when that was not counted.
+        drawn: How many of `DRAWN` drawn ones it leaves, where they were not counted; None for a simulated quantity.
+    """
 
     rule: Constraint
     keeps: int | None
     grid: int
+    drawn: int | None = None
 
     @property
     def verdict(self) -> str:
@@ -33,7 +48,7 @@ class RuleFinding:
         if self.rule.simulated:
             return SIMULATED
         if self.keeps is None:
-            return UNKNOWN
+            return f"keeps {share_text(self.drawn or 0, DRAWN)} of {DRAWN:,} drawn"
         if self.keeps == self.grid:
             return "always true here"
         return "never true here" if self.keeps == 0 else f"keeps {share_text(self.keeps, self.grid)}"
@@ -41,18 +56,35 @@ class RuleFinding:
 
 def judge_rules(parameter_set: ParameterSet) -> list[RuleFinding]:
     """Return each rule with what it alone leaves of the grid."""
-    return [
-        RuleFinding(rule, _keeps(parameter_set, rule), parameter_set.grid_size) for rule in parameter_set.constraints
-    ]
+    return [_finding(parameter_set, rule) for rule in parameter_set.constraints]
+
+
+def _finding(parameter_set: ParameterSet, rule: Constraint) -> RuleFinding:
+    grid, keeps = parameter_set.grid_size, None if rule.simulated else _keeps(parameter_set, rule)
+    if keeps is not None or rule.simulated:
+        return RuleFinding(rule, keeps, grid)
+    rng = np.random.default_rng(0)
+    codes = [rng.integers(len(column.values), size=DRAWN) for column in parameter_set.columns]
+    drawn = parameter_set.batch(np.column_stack(codes))
+    return RuleFinding(rule, None, grid, int(holds(rule, drawn).sum()))
 
 
 def _keeps(parameter_set: ParameterSet, rule: Constraint) -> int | None:
-    if rule.simulated:
+    """Return how many designs a structural rule alone leaves; None where too many must be looked at."""
+    sizes = {column.name: len(column.values) for column in parameter_set.columns}
+    if _widest(rule.term, sizes) > MOST_ALONE:
         return None
     try:
         return feasible_set(lower(replace(parameter_set, constraints=(rule,)))).size
     except LimitError:
         return None
+
+
+def _widest(term: Term, sizes: Mapping[str, int]) -> int:
+    """Return the combinations of the columns that the widest part of a quantity in the term reads."""
+    if isinstance(term, Apply):
+        return max((_widest(operand, sizes) for operand in term.operands), default=1)
+    return math.prod(sizes[name] for name in term.columns) if isinstance(term, QuantityPart) else 1
 
 
 def finding_keys(finding: RuleFinding) -> dict[str, object]:

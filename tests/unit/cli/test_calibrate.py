@@ -162,7 +162,7 @@ def test_a_misspelt_key_of_steps_or_rows_is_named_once(tmp_path: Path) -> None:
     [
         ("recompute", "recompute is not stated: what memory implies is assumed (2 rows)"),
         ("stack", "the software stack is not named: megatron-te-2025 assumed (2 rows)"),
-        ("mbs", "the micro-batch is not stated: the framework's default (2 rows)"),
+        pytest.param("mbs", "the micro-batch is not stated: the framework's default (2 rows)", marks=pytest.mark.slow),
     ],
 )
 def test_what_steps_leave_open_is_said_once_with_the_number_of_its_rows(key: str, said: str, tmp_path: Path) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
 
 import pytest
@@ -71,6 +72,21 @@ def test_an_instance_without_a_design_has_none_to_judge(tmp_path: Path) -> None:
     assert "own design breaks" not in done.out
     file.write_text(f"{kept}design: {{dp: 2, tp: 4, pp: 8}}\n", encoding="utf-8")
     assert "nothing gives cp, interleave," in run("validate", str(file)).out
+
+
+def test_a_rule_on_memory_over_many_designs_is_judged_by_some_that_are_drawn(monkeypatch: pytest.MonkeyPatch) -> None:
+    asked = ("validate", "llama3-8b/h100-8", "--fix", "micro_batch=1", "--json")
+    counted = run(*asked).keys
+    with monkeypatch.context() as patch:
+        patch.setattr("cosmic_opt.reporting.problems.MOST_ALONE", 1)
+        drawn = run(*asked).keys
+    fits = [next(rule for rule in keys["rules"] if rule["constraint"] == "fits") for keys in (counted, drawn)]
+    assert fits[1]["keeps"] is None
+    share = re.fullmatch(r"keeps ([0-9.]+) % of 16,384 drawn", fits[1]["verdict"])
+    assert share is not None
+    assert float(share[1]) / 100 == pytest.approx(fits[0]["keeps"] / counted["grid_size"], abs=0.02)
+    others = [[rule for rule in keys["rules"] if rule["constraint"] != "fits"] for keys in (counted, drawn)]
+    assert others[0] == others[1]
 
 
 def test_a_rule_on_the_step_is_checked_for_its_form_only() -> None:
