@@ -70,7 +70,7 @@ def test_boxes_that_run_out_leave_certified_limits() -> None:
     asked = ("solve", "cosmic/gpt3-175b-system1", "--within", "1%", "--json", "--quiet")
     whole, cut = run(*asked).keys["near"], run(*asked, "--evaluations", "9000").keys
     near = cut["near"]
-    assert (cut["status"], near["stop"], near["exact"]) == ("optimal", "node limit", False)
+    assert (cut["status"], near["stop"], near["exact"]) == ("optimal", "evaluation limit", False)
     assert near["designs"] < whole["designs"] < near["designs_upper"]
     assert "designs (node limit)" in run(*asked[:4], "--quiet", "--evaluations", "9000").out
 
