@@ -72,7 +72,7 @@ def test_boxes_that_run_out_leave_certified_limits() -> None:
     near = cut["near"]
     assert (cut["status"], near["stop"], near["exact"]) == ("optimal", "evaluation limit", False)
     assert near["designs"] < whole["designs"] < near["designs_upper"]
-    assert "designs (node limit)" in run(*asked[:4], "--quiet", "--evaluations", "9000").out
+    assert "designs (evaluation limit)" in run(*asked[:4], "--quiet", "--evaluations", "9000").out
 
 
 def test_an_interrupt_while_counting_keeps_the_optimum(monkeypatch: pytest.MonkeyPatch) -> None:
