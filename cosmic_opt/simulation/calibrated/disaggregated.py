@@ -12,7 +12,7 @@ from cosmic_opt.simulation.calibrated.decode import decode_terms
 from cosmic_opt.simulation.calibrated.prefill import prefill_terms
 from cosmic_opt.simulation.calibrated.serving import admitted, prefill_busy_s, total_s
 from cosmic_opt.simulation.calibrated.serving_job import FloatArray, ServingDesigns, ServingSetup, Terms
-from cosmic_opt.system.hardware import collective_s
+from cosmic_opt.simulation.calibrated.serving_layer import message_s
 from cosmic_opt.workloads.kv_cache import cache_bytes_per_token
 from cosmic_opt.workloads.requests import Requests
 
@@ -152,12 +152,4 @@ def transfer_s(setup: ServingSetup, designs: ServingDesigns, requests: Requests,
         SpecError: the device has no fabric.
     """
     size = designs.sequences * requests.prompt * cache_bytes_per_token(setup, designs)
-    return collective_s(
-        setup.device,
-        "send",
-        np.full_like(size, 2.0),
-        size,
-        domain=setup.domain,
-        nic_bytes_per_s=setup.nic_bytes_per_s,
-        gpus_per_node=2 if inside else 1,
-    )
+    return message_s(setup, size, inside=inside)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import numpy as np
+from numpy.typing import NDArray
 
 from cosmic_opt.simulation.calibrated.narrowing import narrowing
 from cosmic_opt.simulation.calibrated.serving_job import FloatArray, ServingDesigns, ServingSetup, Terms
@@ -185,13 +186,15 @@ def head_s(setup: ServingSetup, designs: ServingDesigns, sequences: FloatArray) 
     return np.asarray(product + sampling)
 
 
-def stage_send_s(setup: ServingSetup, designs: ServingDesigns, tokens: FloatArray) -> FloatArray:
-    """Return seconds of handing the activations from each pipeline stage to the next; 0 without a pipeline."""
-    if np.all(designs.pp == 1):
-        return np.zeros_like(designs.tp)
-    size = ACTIVATION_BYTES * tokens * setup.model.hidden
-    inside = designs.replica_gpus <= setup.domain
-    once = collective_s(
+def message_s(setup: ServingSetup, size: FloatArray, *, inside: NDArray[np.bool_] | bool) -> FloatArray:
+    """Return seconds of a message of `size` bytes between two ranks, `inside` a scale-up domain or across.
+
+    The links of the domain carry it inside, a network card across.
+
+    Raises:
+        SpecError: the device has no fabric.
+    """
+    return collective_s(
         setup.device,
         "send",
         np.full_like(size, 2.0),
@@ -200,4 +203,12 @@ def stage_send_s(setup: ServingSetup, designs: ServingDesigns, tokens: FloatArra
         nic_bytes_per_s=setup.nic_bytes_per_s,
         gpus_per_node=np.where(inside, 2.0, 1.0),
     )
+
+
+def stage_send_s(setup: ServingSetup, designs: ServingDesigns, tokens: FloatArray) -> FloatArray:
+    """Return seconds of handing the activations from each pipeline stage to the next; 0 without a pipeline."""
+    if np.all(designs.pp == 1):
+        return np.zeros_like(designs.tp)
+    size = ACTIVATION_BYTES * tokens * setup.model.hidden
+    once = message_s(setup, size, inside=designs.replica_gpus <= setup.domain)
     return np.asarray((designs.pp - 1) * once)

@@ -4,12 +4,17 @@ from __future__ import annotations
 
 import contextlib
 import io
+import itertools
 import json
+import signal
 import sys
 from dataclasses import dataclass
 from typing import Any
 from unittest import mock
 
+import pytest
+
+from cosmic_opt.cli.interrupt import StoppableBudget
 from cosmic_opt.cli.main import main
 
 
@@ -33,3 +38,15 @@ def run(*arguments: str, stdin: str = "") -> Done:
     ):
         code = main(arguments)
     return Done(code, out.getvalue(), err.getvalue())
+
+
+def interrupt_at_second_look(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Press Ctrl-C when a search asks for the second time whether it is out of time, and never again."""
+    looks = itertools.count(1)
+
+    def out_of_time(budget: StoppableBudget) -> bool:
+        if next(looks) == 2:
+            signal.raise_signal(signal.SIGINT)
+        return budget.stopped.is_set()
+
+    monkeypatch.setattr(StoppableBudget, "out_of_time", out_of_time)

@@ -13,7 +13,7 @@ import pytest
 
 from cosmic_opt.analysis.sweep import Point, Sweep
 from cosmic_opt.cli.interrupt import StoppableBudget, stop_on_interrupt
-from tests.unit.cli.running import run
+from tests.unit.cli.running import interrupt_at_second_look, run
 
 TRAINED = "llama3-8b/h100-8"
 
@@ -37,21 +37,12 @@ def test_a_budget_ends_with_its_time_or_an_interrupt() -> None:
 
 
 def test_an_interrupted_front_is_that_of_the_designs_scored_so_far(monkeypatch: pytest.MonkeyPatch) -> None:
-    asked = 0
-
-    def out_of_time(budget: StoppableBudget) -> bool:
-        nonlocal asked
-        asked += 1
-        if asked == 2:
-            signal.raise_signal(signal.SIGINT)
-        return budget.stopped.is_set()
-
     monkeypatch.setattr("cosmic_opt.search.every_front.BLOCK", 16)
-    monkeypatch.setattr(StoppableBudget, "out_of_time", out_of_time)
+    interrupt_at_second_look(monkeypatch)
     keys = (done := run("pareto", TRAINED, "--objectives", "step_time,memory_per_npu", "--json")).keys
     assert (done.code, keys["status"], keys["stop"]) == (130, "feasible", "interrupted")
     assert 0 < keys["designs_scored"] < keys["feasible_designs"]
-    asked = 0
+    interrupt_at_second_look(monkeypatch)
     done = run("pareto", TRAINED, "--objectives", "step_time,memory_per_npu")
     assert "not proved (interrupted): the best of" in done.out
 

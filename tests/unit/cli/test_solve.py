@@ -11,9 +11,8 @@ from typing import Any
 import pytest
 
 from cosmic_opt.api import Problem
-from cosmic_opt.cli.interrupt import StoppableBudget
 from cosmic_opt.search.score import simulator_of
-from tests.unit.cli.running import run
+from tests.unit.cli.running import interrupt_at_second_look, run
 
 LLAMA = "llama3-405b/h100-16k"
 
@@ -160,16 +159,7 @@ def test_options_that_mean_nothing_are_refused_with_a_hint(options: tuple[str, .
 
 def test_an_interrupt_reports_the_best_so_far(monkeypatch: pytest.MonkeyPatch) -> None:
     agents = run("solve", LLAMA, "--agent", "random", "--no-hybrid", "--evaluations", "1", "--json").keys
-    asked = 0
-
-    def out_of_time(budget: StoppableBudget) -> bool:
-        nonlocal asked
-        asked += 1
-        if asked == 2:
-            signal.raise_signal(signal.SIGINT)
-        return budget.stopped.is_set()
-
-    monkeypatch.setattr(StoppableBudget, "out_of_time", out_of_time)
+    interrupt_at_second_look(monkeypatch)
     before = signal.getsignal(signal.SIGINT)
     done = run("solve", LLAMA, "--agent", "random", "--no-hybrid", "--evaluations", "100000", "--json")
     assert (done.code, done.keys["status"], done.keys["stop"]) == (130, "feasible", "interrupted")
