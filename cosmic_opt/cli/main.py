@@ -33,7 +33,7 @@ from cosmic_opt.cli import (
     what_if,
 )
 from cosmic_opt.cli.exits import BAD_INPUT, BUG, DONE, INFEASIBLE, INTERRUPTED, LIMIT
-from cosmic_opt.cli.options import ReaderGoneError, StoppedError
+from cosmic_opt.cli.options import Commands, ReaderGoneError, StoppedError
 from cosmic_opt.errors import CosmicError, InfeasibleError, LimitError, SpecError
 
 EXITS: tuple[tuple[type[CosmicError], int], ...] = (
@@ -47,6 +47,7 @@ def build_app() -> typer.Typer:
     """Return the application with every command."""
     app = typer.Typer(
         name="cosmic-opt",
+        cls=Commands,
         help="Full-stack co-design of distributed ML: exact counts, simulation, proved optima.",
         add_completion=False,
         pretty_exceptions_enable=False,

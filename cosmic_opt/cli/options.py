@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import inspect
 from collections import Counter
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
 import typer.core
@@ -136,17 +137,38 @@ class StoppedError(Exception):
     """Ctrl-C ended a command that had no answer yet."""
 
 
+class Commands(typer.core.TyperGroup):
+    """All commands; Ctrl-C before one of them runs is said, as it is while one does."""
+
+    def make_context(self, *arguments: Any, **keys: Any) -> Any:
+        """Parse what stands before the command."""
+        with _stoppable():
+            return super().make_context(*arguments, **keys)
+
+    def invoke(self, ctx: typer.Context) -> Any:  # type: ignore[override]
+        """Parse and run the command."""
+        with _stoppable():
+            return super().invoke(ctx)
+
+
+@contextmanager
+def _stoppable() -> Iterator[None]:
+    """Make Ctrl-C an error of ours: typer's own is an exit code without a word."""
+    try:
+        yield
+    except KeyboardInterrupt:
+        raise StoppedError from None
+
+
 class Command(typer.core.TyperCommand):
     """A command that refuses an option given twice, instead of keeping the last one."""
 
     def invoke(self, ctx: typer.Context) -> int:  # type: ignore[override]
-        """Run; a closed pipe is no error of a file, and Ctrl-C is what an exit code cannot say."""
+        """Run; a closed pipe is no error of a file."""
         try:
             return int(super().invoke(ctx))
         except BrokenPipeError:
             raise ReaderGoneError from None
-        except KeyboardInterrupt:
-            raise StoppedError from None
 
     def parse_args(self, ctx: typer.Context, args: list[str]) -> list[str]:  # type: ignore[override]
         """Parse, after a look at what is repeated."""

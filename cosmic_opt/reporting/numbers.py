@@ -33,9 +33,11 @@ def scientific(value: int) -> str:
 
 
 def share_text(part: int, whole: int) -> str:
-    """Return how rare `part` is in `whole`: "all", "1 in 876", "41.7 %"."""
+    """Return how rare `part` is in `whole`: "all", "all but 24", "1 in 876", "41.7 %"."""
     if part == whole:
         return "all"
+    if 2000 * (whole - part) < whole:  # would round to 100 %
+        return f"all but {exact(whole - part)}"
     if part == 0:
         return "none"
     ratio = (2 * whole + part) // (2 * part)

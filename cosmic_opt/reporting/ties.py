@@ -21,18 +21,22 @@ def ties_text(outcome: Outcome) -> str:
 
 
 def _how_to_order(outcome: Outcome) -> str:
-    """Return the options that order servers of equal rate or latency; a rule on a rate has whole numbers only."""
+    """Return the options that order servers of equal rate or latency.
+
+    A rule on a rate has whole numbers only, so that it may hold servers that are slower by less than one, too.
+    """
     objective, value = outcome.objective, outcome.value
     assert value is not None, "designs tie in a value"
     if not is_inference(outcome.design.parameter_set):
         return ""
     if objective.name in LATENCIES:
-        rule, other = f"{objective.name} <= {_milliseconds(value)} ms", THROUGHPUT
-    elif objective.name in RATES and objective.show(value) >= 1:
-        rule, other = f"{objective.name} >= {int(objective.show(value))}", WAITS
-    else:
-        return ""
-    return f"to order them, add --require '{rule}' --objective {other}"
+        rule = f"{objective.name} <= {_milliseconds(value)} ms"
+        return f"to order them, add --require '{rule}' --objective {THROUGHPUT}"
+    if objective.name in RATES and objective.show(value) >= 1:
+        least = int(objective.show(value))
+        rule = f"{objective.name} >= {least}"
+        return f"to order all of {exact(least)} and more, add --require '{rule}' --objective {WAITS}"
+    return ""
 
 
 def _milliseconds(ticks: int) -> str:

@@ -24,18 +24,10 @@ class Reading:
     Attributes:
         prompts_s: Until each prompt of a batch has its first token.
         busy_s: For which a batch keeps the replica busy; with overlapping stages, the slowest of these.
-        inside_s: Until the batch's cache has moved to a decode pool in the same scale-up domain.
-        across_s: Until it has moved to one outside.
     """
 
     prompts_s: FloatArray
     busy_s: FloatArray
-    inside_s: FloatArray
-    across_s: FloatArray
-
-    def transfer_s(self, together: NDArray[np.bool_]) -> FloatArray:
-        """Return seconds until the batch's cache has moved, where `together` says which pools share a domain."""
-        return np.where(together, self.inside_s, self.across_s)
 
 
 @dataclass(frozen=True, slots=True)
@@ -73,13 +65,9 @@ class Pools:
 
 
 def reading(setup: ServingSetup, designs: ServingDesigns, requests: Requests) -> Reading:
-    """Return what a replica of a prefill pool does; `batch` is prompts of one prefill.
-
-    A batch's cache leaves while others are prefilled, so it delays the first token but costs no rate.
-    """
+    """Return what a replica of a prefill pool does; `batch` is prompts of one prefill."""
     prompts = total_s(prefill_terms(setup, designs, requests.prompt))
-    inside, across = (transfer_s(setup, designs, requests, inside=inside) for inside in (True, False))
-    return Reading(prompts, prefill_busy_s(setup, designs, requests), inside, across)
+    return Reading(prompts, prefill_busy_s(setup, designs, requests))
 
 
 def writing(setup: ServingSetup, designs: ServingDesigns, requests: Requests) -> Writing:
@@ -101,18 +89,18 @@ def balanced(
     writes: Writing,
     requests: Requests,
     *,
-    together: NDArray[np.bool_],
+    moved_s: FloatArray,
 ) -> Pools:
     """Return the rate of two pools in balance: they serve the requests of the slower one.
 
-    `together` says which pairs share a scale-up domain (`share_a_domain`).
+    A batch's cache moves, in `moved_s`, while others are prefilled, so it delays the first token but costs no rate.
 
     Source: Zhong 2024 (DistServe, sections 3 and 4).
     """
     read = prefill.dp * prefill.batch / reads.busy_s
     steps, step = requests.output - 1, total_s(writes.step)  # prefill gives the first token
     answered = decode.dp * writes.batch / (steps * step) if steps else np.where(writes.batch > 0, np.inf, 0.0)
-    rate, first = np.minimum(read, answered), reads.prompts_s + reads.transfer_s(together)
+    rate, first = np.minimum(read, answered), reads.prompts_s + moved_s
     return Pools(
         first_token_s=first,
         output_token_s=step,
@@ -139,17 +127,21 @@ def disaggregated(
     if prefill.model != decode.model or prefill.numbers.cache_bytes != decode.numbers.cache_bytes:
         raise SpecError("the pools cannot share a cache", hint="serve one model with one width of the cache")
     reads, writes = reading(prefill, prefill_designs, requests), writing(decode, decode_designs, requests)
-    together = share_a_domain(prefill, prefill_designs, decode_designs)
-    return balanced(prefill_designs, reads, decode_designs, writes, requests, together=together)
+    moved_s = transfer_s(prefill, prefill_designs, decode_designs, requests)
+    return balanced(prefill_designs, reads, decode_designs, writes, requests, moved_s=moved_s)
 
 
-def transfer_s(setup: ServingSetup, designs: ServingDesigns, requests: Requests, *, inside: bool) -> FloatArray:
-    """Return seconds in which one rank sends its part of the batch's cache; ranks send side by side.
+def transfer_s(setup: ServingSetup, prefill: ServingDesigns, decode: ServingDesigns, requests: Requests) -> FloatArray:
+    """Return seconds until the cache of a replica's batch of prompts has moved to the decode pool.
 
-    The links of the scale-up domain carry it `inside` one, the network cards to another.
+    Ranks of a pool work side by side, each with its part of the cache: those that read send theirs, and the prompts are
+    dealt to the groups that will answer them. The side whose ranks have more to move takes longer. Where both pools fit
+    into one scale-up domain its links carry the cache, else the network cards.
 
     Raises:
         SpecError: the device has no fabric.
     """
-    size = designs.sequences * requests.prompt * cache_bytes_per_token(setup, designs)
-    return message_s(setup, size, inside=inside)
+    sent = prefill.sequences * cache_bytes_per_token(setup, prefill)
+    received = np.ceil(prefill.batch / (decode.dp * decode.ep)) * cache_bytes_per_token(setup, decode)
+    size = requests.prompt * np.maximum(sent, received)
+    return message_s(setup, size, inside=share_a_domain(setup, prefill, decode))

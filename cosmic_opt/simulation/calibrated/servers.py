@@ -17,7 +17,7 @@ from cosmic_opt.simulation.calibrated.disaggregated import (
     Writing,
     balanced,
     reading,
-    share_a_domain,
+    transfer_s,
     writing,
 )
 from cosmic_opt.simulation.calibrated.replicas import Replicas
@@ -126,8 +126,7 @@ class TwoPools:
         """One replica of the prefill pool."""
         replicas = Replicas.of(self.prefill)
         found = reading(self.setup, replicas.kinds, self.requests)
-        kinds = (found.prompts_s, found.busy_s, found.inside_s, found.across_s)
-        return Reading(*(replicas.spread(each) for each in kinds))
+        return Reading(replicas.spread(found.prompts_s), replicas.spread(found.busy_s))
 
     @cached_property
     def writes(self) -> Writing:
@@ -140,12 +139,12 @@ class TwoPools:
     def pools(self) -> Pools:
         """The two pools in balance."""
         pair = (self.prefill, self.reads, self.decode, self.writes)
-        return balanced(*pair, self.requests, together=self.together)
+        return balanced(*pair, self.requests, moved_s=self.moved_s)
 
     @cached_property
-    def together(self) -> NDArray[np.bool_]:
-        """Whether both pools lie in one scale-up domain, whose links then move the cache."""
-        return share_a_domain(self.setup, self.prefill, self.decode)
+    def moved_s(self) -> FloatArray:
+        """Until the cache of a batch of prompts lies where it is decoded."""
+        return transfer_s(self.setup, self.prefill, self.decode, self.requests)
 
     @property
     def sequences(self) -> FloatArray:
@@ -190,7 +189,7 @@ class TwoPools:
 
     def first_token_time(self) -> Terms:
         """Return seconds until a batch of prompts is read and its cache has moved."""
-        return {"prefill": self.reads.prompts_s, "transfer": self.reads.transfer_s(self.together)}
+        return {"prefill": self.reads.prompts_s, "transfer": self.moved_s}
 
     def batch_time(self) -> Terms:
         """Return seconds of a batch of prompts, until its last answer."""

@@ -10,8 +10,10 @@ from pathlib import Path
 from threading import Event
 
 import pytest
+import typer
 
 from cosmic_opt.analysis.sweep import Point, Sweep
+from cosmic_opt.cli import options
 from cosmic_opt.cli.interrupt import StoppableBudget, stop_on_interrupt
 from tests.unit.cli.running import interrupt_at_second_look, run
 
@@ -83,4 +85,17 @@ def test_a_sweep_interrupted_before_its_first_value_has_no_answer(monkeypatch: p
     solved = Sweep.points
     monkeypatch.setattr(Sweep, "points", none)
     done = run("sweep", TRAINED, "--over", "memory_capacity=60GB:80GB:3", "--json")
+    assert (done.code, done.out, done.err) == (130, "", "interrupted\n")
+
+
+@pytest.mark.parametrize("moment", ["Commands.make_context", "Command.make_context", "Command.parse_args"])
+def test_an_interrupt_before_a_command_runs_is_a_word(moment: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    owner, name = moment.split(".")
+
+    def pressed(*arguments: object, **keys: object) -> None:
+        raise KeyboardInterrupt
+
+    target = typer.core.TyperGroup if owner == "Commands" else options.Command
+    monkeypatch.setattr(target, name, pressed)
+    done = run("list")
     assert (done.code, done.out, done.err) == (130, "", "interrupted\n")

@@ -1,4 +1,4 @@
-"""Prefill, decode, batches, saturation and pools: mechanisms that must hold whatever the constants are."""
+"""Prefill, decode, batches and saturation: mechanisms that must hold whatever the constants are."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from cosmic_opt.errors import SpecError
 from cosmic_opt.simulation.calibrated import serving
 from cosmic_opt.simulation.calibrated.decode import decode_attention_s, decode_terms, host_s
-from cosmic_opt.simulation.calibrated.disaggregated import disaggregated, reading, transfer_s
+from cosmic_opt.simulation.calibrated.disaggregated import disaggregated
 from cosmic_opt.simulation.calibrated.prefill import prefill_terms
 from cosmic_opt.simulation.calibrated.serving import (
     admitted,
@@ -268,70 +268,6 @@ def test_overlapped_stages_serve_more_than_stages_in_turn() -> None:
     assert together.output_tokens_per_s > turn.output_tokens_per_s
 
 
-def test_pools_serve_what_the_slower_one_does() -> None:
-    setup = server(LLAMA_70B)
-    prefill, decode = ServingDesigns.of(tp=4, dp=[1, 8]), ServingDesigns.of(tp=4, batch=32)
-    pools = disaggregated(setup, prefill, setup, decode, REQUESTS)
-    assert np.all(np.maximum(pools.prefill_share, pools.decode_share) == pytest.approx(1.0))
-    assert np.all(np.minimum(pools.prefill_share, pools.decode_share) > 0)
-    gpus = prefill.gpus + decode.gpus
-    assert pools.output_tokens_per_s_per_gpu.tolist() == pytest.approx((pools.requests_per_s * 256 / gpus).tolist())
-
-
-def test_in_a_pool_no_prefill_interrupts_a_step() -> None:
-    setup, designs = server(LLAMA_70B), ServingDesigns.of(tp=4, batch=32)
-    pools = disaggregated(setup, ServingDesigns.of(tp=4), setup, designs, REQUESTS)
-    assert pools.output_token_s < steady_state(setup, designs, REQUESTS).output_token_s
-
-
-def test_the_cache_of_a_prompt_crosses_the_network_once() -> None:
-    """Of 1,024 tokens 134,217,728 bytes: at 80 % of 50 GB/s 3.3554 ms, and 12 + 22 us from node to node."""
-    assert 1024 * 2 * 2 * 8 * 128 * 32 == 134_217_728
-    across = transfer_s(server(), ONE, REQUESTS, inside=False)[0]
-    assert across == pytest.approx(34e-6 + 134_217_728 / 40e9, rel=1e-9)
-    assert transfer_s(server(), ServingDesigns.of(tp=4), REQUESTS, inside=False) < across
-
-
-def test_inside_a_node_its_links_move_the_cache() -> None:
-    """The same bytes at 81.6 % of 450 GB/s: 365.52 us, and a start of 1.3 x 4.91 + 0.35 x 19.5 us."""
-    start_s = 1.3 * 4.91e-6 + 0.35 * 19.5e-6
-    assert transfer_s(server(), ONE, REQUESTS, inside=True)[0] == pytest.approx(start_s + 134_217_728 / 367.2e9)
-
-
-def test_ranks_that_share_experts_read_prompts_of_their_own() -> None:
-    """Eight prompts on four ranks are two on each: their cache moves as that of two on one rank does."""
-    setup = server(MIXTRAL)
-    shared, alone = (ServingDesigns.of(ep=4, batch=8), ServingDesigns.of(batch=2))
-    for inside in (True, False):
-        moved, own = (transfer_s(setup, each, REQUESTS, inside=inside)[0] for each in (shared, alone))
-        assert moved == own
-    fewer = prefill_terms(setup, ServingDesigns.of(batch=2), REQUESTS.prompt)["matmul"]
-    assert prefill_terms(setup, shared, REQUESTS.prompt)["matmul"] == fewer
-
-
-def test_pools_that_fit_into_one_domain_share_it() -> None:
-    setup, decode = server(), ServingDesigns.of(tp=4, dp=[1, 1, 2])
-    prefill = ServingDesigns.of(tp=[4, 1, 4], dp=[1, 5, 1])
-    first = disaggregated(setup, prefill, setup, decode, REQUESTS).first_token_s
-    alone = reading(setup, prefill, REQUESTS)
-    assert alone.inside_s[0] < alone.across_s[0] / 8
-    moved = [alone.inside_s[0], alone.across_s[1], alone.across_s[2]]  # 8, 9 and 12 GPUs on nodes of 8
-    assert first.tolist() == pytest.approx((alone.prompts_s + moved).tolist())
-    smaller = disaggregated(replace(setup, gpus_per_node=4), prefill, setup, decode, REQUESTS).first_token_s
-    assert smaller[0] == pytest.approx(alone.prompts_s[0] + alone.across_s[0])
-
-
-def test_pools_of_different_models_share_no_cache() -> None:
-    with pytest.raises(SpecError, match="cannot share a cache"):
-        disaggregated(server(), ONE, server(LLAMA_70B), ONE, REQUESTS)
-
-
-def test_a_device_without_a_fabric_sends_no_cache() -> None:
-    setup = server()
-    with pytest.raises(SpecError, match="has no fabric"):
-        transfer_s(replace(setup, device=replace(setup.device, fabric=None)), ONE, REQUESTS, inside=False)
-
-
 @pytest.mark.parametrize("field", ["prompt", "output"])
 def test_requests_have_tokens(field: str) -> None:
     with pytest.raises(SpecError, match=f"{field} is 0"):
@@ -381,16 +317,6 @@ def test_an_answer_of_one_token_has_a_step_for_the_time_to_another_with_one_serv
     step = total_s(decode_terms(setup, EIGHT, requests.mean_context))
     pools = disaggregated(setup, ONE, setup, EIGHT, requests)
     assert steady_state(setup, EIGHT, requests).output_token_s == pools.output_token_s == step
-
-
-@pytest.mark.parametrize("output", [1, 256])
-def test_requests_under_way_in_two_pools_are_the_rate_times_their_time_in_both(output: int) -> None:
-    setup, requests = server(LLAMA_70B), Requests(1024, output)
-    prefill, decode = ServingDesigns.of(tp=4, dp=[1, 8]), ServingDesigns.of(tp=4, batch=32)
-    pools = disaggregated(setup, prefill, setup, decode, requests)
-    stay = pools.first_token_s + (output - 1) * pools.output_token_s
-    np.testing.assert_allclose(pools.requests, pools.requests_per_s * stay)
-    assert np.all(pools.requests >= 1)  # the slower pool is full
 
 
 def test_answers_of_one_token_take_their_prefill_in_a_batch_and_in_the_steady_state() -> None:
