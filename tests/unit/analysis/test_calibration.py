@@ -18,25 +18,12 @@ from cosmic_opt.analysis.validation.training import predict_training
 from cosmic_opt.catalog.hardware import load_device
 from cosmic_opt.errors import SpecError, Where
 from cosmic_opt.system.hardware import Device, attention_decode_s, collective_s, gemm_s
+from tests.unit.analysis.measured_steps import STEP
 
 DATA = Path(__file__).parents[3] / "benchmarks" / "data"
 WHERE = Where("rows.json")
 H100 = load_device("h100-sxm")
 GEMM = {"kernel": "gemm", "precision": "bf16", "m": 64, "n": 4096, "k": 4096, "value": 1.5e-05}
-STEP = {
-    **{"gpu": "H100-SXM", "metric": "step_time_s", "value": 10.0, "gpus": 64, "seq": 2048, "gbs": 512, "mbs": 4},
-    **{
-        "tp": 1,
-        "pp": 1,
-        "dp": 64,
-        "fsdp": "FULL_SHARD",
-        "recompute": "full",
-        "precision": "bf16",
-        "stack": "fsdp-2023",
-    },
-    "dims": {"layers": 32, "hidden": 4096, "heads": 32, "vocab": 50368, "ffn": 16384},
-    "network": {"gpus_per_node": 8, "scale_out_bytes_per_s": 50e9},
-}
 
 
 def shipped(name: str) -> list[dict[str, Any]]:

@@ -234,6 +234,15 @@ def test_steps_with_experts_are_within_6_percent_half_the_time_and_20_nine_times
     assert np.quantile(found, 0.9) <= 0.20
 
 
+def test_no_source_that_states_its_inputs_is_off_by_more_than_a_tenth_in_the_median() -> None:
+    found: dict[tuple[str, bool], list[float]] = {}
+    for row in shipped().rows:
+        if row.error is not None and row.facts is not None and row.facts.primary:
+            found.setdefault((row.facts.source, row.is_reported), []).append(row.error)
+    assert {source for source, _ in found} >= {"mlperf", "mosaicml", "narayanan21", "torchtitan", "vtrain"}
+    assert all(abs(float(np.median(errors))) <= 0.10 for errors in found.values())
+
+
 def test_ranks_hold_within_each_large_source() -> None:
     """All of at least ten rows, folds together; of rates that differ by a few per cent the order is mostly noise."""
     found = {group.group: group.ranks for group in shipped().summary.groups if group.by == "source"}

@@ -184,7 +184,7 @@ def test_a_copy_a_node_costs_little_where_a_card_per_gpu_keeps_up_with_the_node(
     """MPT 70B on 512 H100: 64 copies of all states, but no gather between nodes."""
     job = setup(replace(GPT_175B, layers=80, hidden=8192, ffn=32768, heads=64, kv_heads=64), stack="fsdp-2023")
     one, node = (step_time(job, TrainingDesigns.of(dp=512, zero_stage=3, shard_replicas=n)).step_s for n in (1, 64))
-    assert 0.95 <= one / node <= 1.1
+    assert 0.95 <= one / node <= 1.06
 
 
 def test_a_stack_that_shards_over_all_ranks_refuses_copies() -> None:
