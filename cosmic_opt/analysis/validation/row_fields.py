@@ -198,7 +198,8 @@ def reduced_bytes(row: Row) -> int | None:
     Raises:
         SpecError: an unknown mode of mixed precision.
     """
-    mode = str(row.get("mp_mode") or DEFAULT_MODE).strip().upper()
+    stated = row.get("mp_mode")
+    mode = DEFAULT_MODE if stated in (None, "") else str(stated).strip().upper()
     if mode not in REDUCED:
         raise SpecError(f"'mp_mode' is {clip(row['mp_mode'])}", hint=f"known: {', '.join(REDUCED)}")
     return REDUCED[mode]

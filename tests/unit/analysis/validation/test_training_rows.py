@@ -181,7 +181,7 @@ def test_gradients_are_reduced_in_16_bits_where_the_job_is_however_that_is_spell
     assert read_row(ROW | {"mp_mode": mode}).setup.reduce_bytes == size
 
 
-@pytest.mark.parametrize("mode", ["PURR", 2, ["PURE"]])
+@pytest.mark.parametrize("mode", ["PURR", 2, 0, ["PURE"]])
 def test_an_unknown_mode_of_mixed_precision_is_refused(mode: object) -> None:
     with pytest.raises(SpecError, match="'mp_mode' is") as raised:
         read_row(ROW | {"mp_mode": mode})
